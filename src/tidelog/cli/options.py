@@ -16,6 +16,7 @@ from tidelog.cli.paths import absolute
 from tidelog.errors import unknown
 
 if TYPE_CHECKING:
+    from tidelog.kafka_client.admin import Admin
     from tidelog.lab.search.schedule import FaultChoice
     from tidelog.scenario.scenario import Scenario
 
@@ -97,6 +98,19 @@ def servers_of(given: str | None) -> str:
     from tidelog.cluster.conditions import latest_servers
 
     return given or latest_servers()
+
+
+def admin_of(bootstrap_servers: str | None) -> Admin:
+    from tidelog.kafka_client.admin import Admin
+
+    return Admin(servers_of(bootstrap_servers))
+
+
+def settings_given(assigned: list[str] | None) -> dict[str, str]:
+    """Of a topic: `NAME=VALUE` of each --config."""
+    from tidelog.settings.properties import assignment
+
+    return {entry.name: entry.value for entry in (assignment(text, "--config") for text in assigned or [])}
 
 
 def generation_named(name: str) -> str:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from tidelog.cluster.broker_process import BrokerState
+from tidelog.errors import Refusal
 from tidelog.settings.kinds import Endpoint
 from tidelog.storage import lock_file
 from tidelog.storage.lock_file import Process
@@ -277,6 +278,15 @@ def latest_dir() -> Path | None:
 def likely_dirs() -> list[Path]:
     """Default places to look for a running cluster. The last one started comes first."""
     return [folder for folder in (latest_dir(), detached_dir()) if folder is not None]
+
+
+def running_cluster(data_dir: Path | None) -> tuple[Path, ClusterStatus]:
+    """The cluster in a directory, or the last one started. Raises `Refusal` if none runs."""
+    for folder in likely_dirs() if data_dir is None else [data_dir]:
+        if (status := running(folder)) is not None:
+            return folder, status
+    where = f" in {data_dir}" if data_dir is not None else ""
+    raise Refusal(f"no cluster is running{where}: start one with tidelog up")
 
 
 def in_use(folders: Sequence[Path]) -> Path | None:

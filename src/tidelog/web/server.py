@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import re
 import signal
@@ -28,6 +29,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tidelog.errors import Refusal, reason
 from tidelog.scenario import catalogue
 from tidelog.web.catalogue import shelf, static, words
 from tidelog.web.play.playing import CannotPlay, play
@@ -211,17 +213,27 @@ def _guard(hosts: tuple[str, ...]) -> Callable[[Request, Next], Awaitable[Respon
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, so that the port is known before anything is said. Raises ``OSError``."""
+    """A bound socket, so that the port is known before anything is said. Raises `Refusal`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(64)
-    except OSError:
+    except OSError as error:
         listener.close()
-        raise
+        raise Refusal(_why_not(error, host, port)) from None
     return listener
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} is in use, perhaps by another tidelog lab: choose one with --port (0: a free one)"
+        )
+    if error.errno == errno.EACCES:
+        return f"no permission for port {port}: choose one above 1023"
+    return f"cannot listen on {host}: {reason(error)}"
 
 
 def address(host: str, listener: socket.socket) -> str:

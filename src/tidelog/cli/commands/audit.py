@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from tidelog.cli import completion
-from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, flag, one_of, value
-from tidelog.cli.paths import absolute
+from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, one_of
+from tidelog.cli.parameters import audit as given
 from tidelog.errors import Refusal
 from tidelog.extras import require
 
@@ -31,130 +28,32 @@ Exit code: 0 every promise held, 1 a promise was broken,
 With --table: 0 the table has every record once, 1 it has not.
 """
 
-Folder = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="EVIDENCE",
-        help="Evidence folder of a trial: a path, or an address such as s3a://bucket/trial-1.",
-        show_default=False,
-    ),
-]
-ChosenEngine = Annotated[
-    str,
-    value(
-        "spark|local",
-        "Run on Spark, or in processes of this machine without Java.",
-        "--engine",
-        autocompletion=completion.words("spark", "local"),
-    ),
-]
-Report = Annotated[
-    Path | None,
-    value(
-        "FILE",
-        "Path of the report.",
-        default="EVIDENCE/audit/report.html; none with --table",
-        callback=absolute,
-    ),
-]
-NoReport = Annotated[bool, flag("Do not write a report.", "--no-report")]
-WithUi = Annotated[bool, flag("Enable the Spark UI.", "--ui")]
-
-Follow = Annotated[
-    bool,
-    flag(
-        "Report gaps, duplicates and rewrites as they happen, in a running trial or a live topic.", "--follow"
-    ),
-]
-Servers = Annotated[
-    str | None,
-    value("H:P", "With --follow or --table: cluster of the topic.", default=False),
-]
-Topic = Annotated[str | None, value("NAME", "Topic to follow, or of the table.", default=False)]
-FromBeginning = Annotated[
-    bool,
-    flag("Include the records that the topic already holds.", "--from-beginning"),
-]
-Checkpoint = Annotated[
-    Path | None,
-    value(
-        "DIR",
-        "Checkpoint directory; a later --follow resumes there.",
-        default="EVIDENCE/audit/live",
-        callback=absolute,
-    ),
-]
-Seconds = Annotated[
-    float | None,
-    typer.Option(
-        min=1, help="Stop following after this time.", show_default="until the trial ends or Ctrl-C"
-    ),
-]
-
-_TABLE = "Topic against table"
-
-
-def _of_table(metavar: str, help_: str, *names: str, default: bool | str = False) -> Any:
-    return value(metavar, help_, *names, default=default, rich_help_panel=_TABLE)
-
-
-Table = Annotated[
-    str | None, _of_table("PATH", "Check every offset of --topic against this table.", "--table")
-]
-TableFormat = Annotated[
-    str, _of_table("parquet|delta|iceberg", "Format of the table.", "--format", default=True)
-]
-Logs = Annotated[list[str] | None, _of_table("DIR", "Log folder that holds the topic; repeatable.", "--logs")]
-TableColumns = Annotated[
-    list[str] | None,
-    _of_table(
-        "ROLE=NAME",
-        "Column for topic, partition, offset or value; repeatable. topic= for none. Values are compared if "
-        "a column is named.",
-        "--columns",
-    ),
-]
-QueryCheckpoint = Annotated[
-    str | None,
-    _of_table("DIR", "checkpointLocation of the Structured Streaming query.", "--query-checkpoint"),
-]
-ConnectOffsets = Annotated[
-    str | None,
-    _of_table("FILE", "Saved answer of Kafka Connect to GET /connectors/NAME/offsets.", "--connect-offsets"),
-]
-State = Annotated[
-    str | None,
-    _of_table("DIR", "Folder for the offsets judged so far; a later run judges what is new.", "--state"),
-]
-Since = Annotated[str | None, _of_table("TIME", "Judge records from this time on (UTC).", "--since")]
-Until = Annotated[str | None, _of_table("TIME", "Judge records before this time (UTC).", "--until")]
-
 
 def audit(
-    folder: Folder = None,
+    folder: given.Folder = None,
     *,
-    report: Report = None,
-    no_report: NoReport = False,
+    report: given.Report = None,
+    no_report: given.NoReport = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
-    ui: WithUi = False,
-    engine: ChosenEngine = "spark",
+    ui: given.WithUi = False,
+    engine: given.ChosenEngine = "spark",
     as_json: JsonOption = False,
-    follow: Follow = False,
-    bootstrap_servers: Servers = None,
-    topic: Topic = None,
-    from_beginning: FromBeginning = False,
-    checkpoint: Checkpoint = None,
-    seconds: Seconds = None,
-    table: Table = None,
-    format_: TableFormat = "parquet",
-    logs: Logs = None,
-    columns: TableColumns = None,
-    query_checkpoint: QueryCheckpoint = None,
-    connect_offsets: ConnectOffsets = None,
-    state: State = None,
-    since: Since = None,
-    until: Until = None,
+    follow: given.Follow = False,
+    bootstrap_servers: given.Servers = None,
+    topic: given.Topic = None,
+    from_beginning: given.FromBeginning = False,
+    checkpoint: given.Checkpoint = None,
+    seconds: given.Seconds = None,
+    table: given.Table = None,
+    format_: given.TableFormat = "parquet",
+    logs: given.Logs = None,
+    columns: given.TableColumns = None,
+    query_checkpoint: given.QueryCheckpoint = None,
+    connect_offsets: given.ConnectOffsets = None,
+    state: given.State = None,
+    since: given.Since = None,
+    until: given.Until = None,
 ) -> int:
     """Audit the evidence of a trial, or a table against its topic.
 

@@ -5,26 +5,23 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import (
     GenerationChoice,
     JsonOption,
     UncleanOption,
     faults_named,
-    flag,
     generation_named,
     guards_named,
     invariant_named,
     one_of,
     scenario_named,
-    value,
 )
+from tidelog.cli.parameters import explore as given
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
-from tidelog.faults import SEARCH_FAULTS
 from tidelog.storage.durable import write_file
 
 if TYPE_CHECKING:
@@ -40,114 +37,33 @@ Examples:
   tidelog explore --from my.scenario --faults none --without fence_fetch_by_epoch
 """
 
-ACKS = {"0": 0, "1": 1, "all": -1}
-FLUSHES = ("roll", "always")
-SEEDS = 1_000_000_000
-DEFAULT_FAULTS = "crash,pause,cut,reset,elect"
-
-Strategy = Annotated[
-    str,
-    value(
-        "S",
-        "Search strategy: random, pct or exhaustive.",
-        autocompletion=completion.words("random", "pct", "exhaustive"),
-    ),
-]
-Schedules = Annotated[int, value("N", "Maximum number of schedules.", min=1)]
-Seconds = Annotated[float | None, value("S", "Stop after this time.", default=False, min=0.001)]
-Seed = Annotated[
-    int | None,
-    value("N", "Seed of the first schedule.", default="random, printed", min=0),
-]
-Acks = Annotated[
-    str, value("A", "acks of the producers: 0, 1 or all.", autocompletion=completion.words(*ACKS))
-]
-MinInsync = Annotated[int, value("N", "min.insync.replicas of the topic.", "--min-insync")]
-Brokers = Annotated[int, value("N", "Brokers in the cluster.")]
-Replicas = Annotated[int, value("N", "Replicas of the topic.")]
-Operations = Annotated[int, value("N", "Sends and polls per schedule.", min=1)]
-FaultBudget = Annotated[int, value("N", "Maximum faults per schedule.", "--faults-per-schedule", min=0)]
-FaultList = Annotated[
-    str,
-    value(
-        "LIST",
-        f"Faults to inject: none, or a list of {', '.join(SEARCH_FAULTS)}.",
-        "--faults",
-        autocompletion=completion.lists(completion.search_faults),
-    ),
-]
-InvariantOption = Annotated[
-    str | None,
-    value(
-        "NAME",
-        "Search until this invariant breaks.",
-        "--invariant",
-        default="any data invariant",
-        autocompletion=completion.invariants,
-    ),
-]
-Story = Annotated[
-    str | None,
-    value(
-        "NAME",
-        "Start every schedule from the end of this scenario (a name or a file).",
-        "--from",
-        default=False,
-        autocompletion=completion.scenarios,
-    ),
-]
-PowerLoss = Annotated[bool, flag("Allow power loss; unsynced data is lost.", "--power-loss")]
-Flush = Annotated[
-    str,
-    value(
-        "F",
-        "When brokers sync their logs: roll (as Kafka by default) or always.",
-        autocompletion=completion.words(*FLUSHES),
-    ),
-]
-Idempotent = Annotated[bool, flag("Use idempotent producers.", "--idempotent")]
-BatchRecords = Annotated[int, value("N", "Records of a batch: each send draws 1 to N.", min=1)]
-Retries = Annotated[int, value("N", "Retries of a producer.", min=0)]
-Depth = Annotated[int, value("D", "Exhaustive search: maximum faults per schedule.", min=0)]
-Without = Annotated[
-    list[str] | None,
-    value(
-        "GUARD", "Disable a guard of the rules; repeatable.", default=False, autocompletion=completion.guards
-    ),
-]
-KeepGoing = Annotated[bool, flag("Do not stop at the first violation; count all of them.", "--keep-going")]
-Save = Annotated[
-    Path | None,
-    value("FILE", "Write the shrunk schedule to this file.", default=False),
-]
-
 
 def explore(
     *,
     generation: GenerationChoice = "epoch",
-    strategy: Strategy = "random",
-    schedules: Schedules = 10_000,
-    seconds: Seconds = None,
-    seed: Seed = None,
-    acks: Acks = "all",
-    min_insync: MinInsync = 1,
-    brokers: Brokers = 3,
-    replicas: Replicas = 3,
-    operations: Operations = 20,
-    fault_budget: FaultBudget = 6,
-    faults: FaultList = DEFAULT_FAULTS,
-    invariant: InvariantOption = None,
-    story: Story = None,
+    strategy: given.Strategy = "random",
+    schedules: given.Schedules = 10_000,
+    seconds: given.Seconds = None,
+    seed: given.Seed = None,
+    acks: given.Acks = "all",
+    min_insync: given.MinInsync = 1,
+    brokers: given.Brokers = 3,
+    replicas: given.Replicas = 3,
+    operations: given.Operations = 20,
+    fault_budget: given.FaultBudget = 6,
+    faults: given.FaultList = given.DEFAULT_FAULTS,
+    invariant: given.InvariantOption = None,
+    story: given.Story = None,
     unclean: UncleanOption = False,
-    power_loss: PowerLoss = False,
-    flush: Flush = "roll",
-    idempotent: Idempotent = False,
-    batch_records: BatchRecords = 1,
-    retries: Retries = 2,
-    depth: Depth = 2,
-    without: Without = None,
-    keep_going: KeepGoing = False,
-    save: Save = None,
+    power_loss: given.PowerLoss = False,
+    flush: given.Flush = "roll",
+    idempotent: given.Idempotent = False,
+    batch_records: given.BatchRecords = 1,
+    retries: given.Retries = 2,
+    depth: given.Depth = 2,
+    without: given.Without = None,
+    keep_going: given.KeepGoing = False,
+    save: given.Save = None,
     as_json: JsonOption = False,
 ) -> int:
     """Search for a schedule that breaks an invariant, and shrink it. Exit code: 0 none found, 1 found."""
@@ -160,10 +76,10 @@ def explore(
         seed=_random_seed() if seed is None else seed,
         brokers=brokers,
         replicas=replicas,
-        acks=ACKS[one_of("acks", acks, tuple(ACKS))],
+        acks=given.ACKS[one_of("acks", acks, tuple(given.ACKS))],
         min_insync=min_insync,
         unclean=unclean,
-        flush_always=one_of("flush", flush, FLUSHES) == "always",
+        flush_always=one_of("flush", flush, given.FLUSHES) == "always",
         retries=retries,
         idempotent=idempotent,
         batch_records=batch_records,
@@ -181,7 +97,7 @@ def explore(
 def _random_seed() -> int:
     import random
 
-    return random.SystemRandom().randrange(SEEDS)
+    return random.SystemRandom().randrange(given.SEEDS)
 
 
 def _check(options: SearchOptions, save: Path | None) -> None:

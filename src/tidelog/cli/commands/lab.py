@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.options import flag, generation_named, scenario_named, scenario_text, value
+from tidelog.cli.options import generation_named, scenario_named, scenario_text
+from tidelog.cli.parameters import lab as given
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal, reason
 from tidelog.narrate.numbers import counted
@@ -28,70 +24,18 @@ Examples:
   tidelog lab --site public             write a folder for any web server
 """
 
-PORT = 8484
-"""Always the same, so that links and bookmarks of yesterday open today."""
-
-Named = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[SCENARIO|FILE]",
-        help="Scenario to open: a name from 'tidelog scenario list', or a file.",
-        show_default=False,
-        autocompletion=completion.scenarios,
-    ),
-]
-Generation = Annotated[
-    str | None,
-    value(
-        "G",
-        "Replication rules: hw, kip101, epoch, elr or majority.",
-        "--generation",
-        "-g",
-        default=False,
-        autocompletion=completion.generations,
-    ),
-]
-Host = Annotated[str, value("H", "Address to listen on.")]
-Port = Annotated[int, value("P", "Port to listen on; 0 picks a free port.", min=0, max=65_535)]
-NoBrowser = Annotated[bool, flag("Do not open a browser.", "--no-browser")]
-Export = Annotated[
-    Path | None,
-    value("FILE", "Write a self-contained HTML file and exit.", default=False),
-]
-WithPython = Annotated[
-    bool,
-    flag(
-        "With --export: include Python, so that stories can be changed there (8 MB; needs npm).",
-        "--with-python",
-    ),
-]
-Site = Annotated[
-    Path | None,
-    value("DIR", "Write a static site with Python for browsers and exit (needs npm).", default=False),
-]
-Chosen = Annotated[
-    list[str] | None,
-    value(
-        "NAME",
-        "With --export: scenario to include (a name or a file); repeatable.",
-        "--scenario",
-        default="the whole catalogue",
-        autocompletion=completion.scenarios,
-    ),
-]
-
 
 def lab(
-    named: Named = None,
+    named: given.Named = None,
     *,
-    generation: Generation = None,
-    host: Host = "127.0.0.1",
-    port: Port = PORT,
-    no_browser: NoBrowser = False,
-    export: Export = None,
-    scenario: Chosen = None,
-    with_python: WithPython = False,
-    site: Site = None,
+    generation: given.Generation = None,
+    host: given.Host = "127.0.0.1",
+    port: given.Port = given.PORT,
+    no_browser: given.NoBrowser = False,
+    export: given.Export = None,
+    scenario: given.Chosen = None,
+    with_python: given.WithPython = False,
+    site: given.Site = None,
 ) -> int:
     """Open scenarios on a web page, to step through and change.
 
@@ -127,12 +71,10 @@ def _fragment(named: str | None, generation: str | None) -> str:
 
 
 def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
+    from tidelog.web.browser import open_url
     from tidelog.web.server import address, listen, serve
 
-    try:
-        listener = listen(host, port)
-    except OSError as error:
-        raise Refusal(_why_not(error, host, port)) from None
+    listener = listen(host, port)
     url = address(host, listener) + fragment
 
     def ready() -> None:
@@ -140,34 +82,11 @@ def _serve(fragment: str, host: str, port: int, *, browser: bool) -> int:
         if sys.stderr.isatty():
             print("Press Ctrl-C to stop.", file=sys.stderr)
         if browser:
-            _open(url)
+            open_url(url)
 
     with listener:
         serve(listener, host, ready)
     return ExitCode.HELD
-
-
-def _why_not(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port {port} is in use, perhaps by another tidelog lab: choose one with --port (0: a free one)"
-        )
-    if error.errno == errno.EACCES:
-        return f"no permission for port {port}: choose one above 1023"
-    return f"cannot listen on {host}: {reason(error)}"
-
-
-def _open(url: str) -> None:
-    import contextlib
-    import os
-    import webbrowser
-
-    screens = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
-    if sys.platform == "linux" and not any(os.environ.get(name) for name in screens):
-        return  # a text browser would take over the terminal
-    # Not fatal: the URL is printed, and the user can open it elsewhere.
-    with contextlib.suppress(webbrowser.Error):
-        webbrowser.open(url)
 
 
 def _export(path: Path, names: list[str], generation: str | None, *, with_python: bool) -> int:

@@ -12,11 +12,11 @@ import typer
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import ServersOption, TopicArgument, one_of, servers_of, value
 from tidelog.cli.show.output import write_text
+from tidelog.cli.show.written import WrittenRanges
 from tidelog.errors import Refusal
-from tidelog.narrate.numbers import counted
 
 if TYPE_CHECKING:
-    from tidelog.kafka_client.writing import Outgoing, Written
+    from tidelog.kafka_client.writing import Outgoing
 
 EXAMPLES = """\b
 Examples:
@@ -92,7 +92,7 @@ def produce(
             text = rest
         return Outgoing(chosen, text, partition)
 
-    written = _Ranges(topic)
+    written = WrittenRanges(topic)
     with (
         Waiting() as waiting,
         Writer(
@@ -134,32 +134,3 @@ def _lines() -> Iterator[list[bytes]]:
             yield [line.removesuffix(b"\r") for line in lines]
     if rest:
         yield [rest]
-
-
-class _Ranges:
-    """What was written where: for each partition the offsets, in ranges."""
-
-    def __init__(self, topic: str) -> None:
-        self._topic = topic
-        self._ranges: dict[int, list[list[int]]] = {}
-        self._records = 0
-
-    def add(self, written: Written) -> None:
-        self._records += written.records
-        ranges = self._ranges.setdefault(written.partition, [])
-        if written.offset is None:
-            return
-        if ranges and ranges[-1][1] == written.offset:
-            ranges[-1][1] += written.records
-        else:
-            ranges.append([written.offset, written.offset + written.records])
-
-    def summary(self) -> str:
-        lines = [f"wrote {counted(self._records, 'record')} to {self._topic}"]
-        for partition, ranges in sorted(self._ranges.items()):
-            shown = ", ".join(
-                str(start) if end == start + 1 else f"{start} to {end - 1}" for start, end in ranges[-3:]
-            )
-            dots = "…, " if len(ranges) > 3 else ""
-            lines.append(f"  partition {partition}: offset {dots}{shown or 'unknown'}")
-        return "\n".join(lines) + "\n"

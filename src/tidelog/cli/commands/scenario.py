@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from tidelog.cli import completion
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.help import Group
 from tidelog.cli.options import (
@@ -16,14 +15,12 @@ from tidelog.cli.options import (
     JsonOption,
     ScenarioArgument,
     TranscriptOption,
-    flag,
     generation_named,
     one_of,
     scenario_named,
     scenario_text,
-    value,
 )
-from tidelog.cli.paths import absolute
+from tidelog.cli.parameters import scenario as given
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
 
@@ -36,33 +33,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     cls=Group,
 )
-
-STAGES = ("sim", "cluster")
-PaceOption = Annotated[
-    float | None,
-    value(
-        "F",
-        "On broker processes: real seconds per second of the scenario.",
-        default="0.25 to 1, by machine load",
-    ),
-]
-DetailOption = Annotated[
-    bool,
-    flag(
-        "Also print what brokers, controller, keeper and clients know: Remote LEO, parked fetches, "
-        "epoch tables, checkpoints, cached metadata. JSON always has it.",
-        "--detail",
-    ),
-]
-EvidenceOption = Annotated[
-    Path | None,
-    value(
-        "DIR",
-        "With --stage sim: write evidence for tidelog audit to this directory.",
-        default=False,
-        callback=absolute,
-    ),
-]
 
 
 @app.command("list")
@@ -103,19 +73,12 @@ def run_scenario(
     name: ScenarioArgument,
     *,
     generation: GenerationOption = None,
-    stage: Annotated[
-        str,
-        value(
-            "STAGE",
-            "Where to play it: sim (simulator) or cluster (broker processes).",
-            autocompletion=completion.words(*STAGES),
-        ),
-    ] = "sim",
-    pace: PaceOption = None,
-    evidence: EvidenceOption = None,
+    stage: given.StageOption = "sim",
+    pace: given.PaceOption = None,
+    evidence: given.EvidenceOption = None,
     as_json: JsonOption = False,
     transcript: TranscriptOption = False,
-    detail: DetailOption = False,
+    detail: given.DetailOption = False,
 ) -> int:
     """Play a scenario and print each step. Exit code: 0 held, 1 violated.
 
@@ -124,7 +87,7 @@ def run_scenario(
     from tidelog.cli.commands.scenario_cluster import play
     from tidelog.cli.show.present_run import present
 
-    if one_of("stage", stage, STAGES) == "sim" and pace is not None:
+    if one_of("stage", stage, given.STAGES) == "sim" and pace is not None:
         raise Refusal("--pace needs --stage cluster: the simulator needs no time")
     if stage != "sim" and evidence is not None:
         raise Refusal("--evidence needs --stage sim: for broker processes, use tidelog trial")
@@ -144,22 +107,9 @@ def _leave_evidence(played: Run, folder: Path) -> None:
 @app.command("compare")
 def compare(
     name: ScenarioArgument,
-    generation: Annotated[
-        list[str] | None,
-        value(
-            "G",
-            "Generation to compare; give two or more.",
-            "--generation",
-            "-g",
-            default="hw and epoch",
-            autocompletion=completion.generations,
-        ),
-    ] = None,
-    stages: Annotated[
-        bool,
-        flag("Compare the simulator with broker processes, under one generation.", "--stages"),
-    ] = False,
-    pace: PaceOption = None,
+    generation: given.Generations = None,
+    stages: given.StagesOption = False,
+    pace: given.PaceOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Compare one schedule under two or more generations. Exit code: 0, also if one loses records.
@@ -171,7 +121,9 @@ def compare(
     from tidelog.lab.compare import Comparison
 
     if stages:
-        return _compare_stages(name, generation or [], pace, as_json=as_json)
+        from tidelog.cli.commands.scenario_cluster import compare_stages
+
+        return compare_stages(name, generation or [], pace, as_json=as_json)
     if pace is not None:
         raise Refusal("--pace needs --stages: the simulator needs no time")
 
@@ -187,19 +139,3 @@ def compare(
         screen = console()
         write_lines(screen, side_by_side(screen, comparison))
     return ExitCode.HELD
-
-
-def _compare_stages(name: str, generation: list[str], pace: float | None, *, as_json: bool) -> int:
-    from tidelog.cli.commands.scenario_cluster import compare_with_sim
-    from tidelog.cli.show.comparison import differences
-
-    if len(generation) > 1:
-        raise Refusal("--stages compares under one generation: give --generation once")
-    scenario = scenario_named(name, generation[0] if generation else None)
-    compared = compare_with_sim(scenario, pace)
-    if as_json:
-        write_json(compared.as_json())
-    else:
-        screen = console()
-        write_lines(screen, differences(screen, compared))
-    return ExitCode.HELD if compared.same else ExitCode.VIOLATED

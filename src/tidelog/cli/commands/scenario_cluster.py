@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
-from tidelog.cli.show.output import console
+from tidelog.cli.errors import ExitCode
+from tidelog.cli.options import scenario_named
+from tidelog.cli.show.output import console, write_json, write_lines
 from tidelog.errors import Refusal
 
 if TYPE_CHECKING:
@@ -98,3 +100,18 @@ def _interrupted_once() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def compare_stages(name: str, generation: list[str], pace: float | None, *, as_json: bool) -> int:
+    from tidelog.cli.show.comparison import differences
+
+    if len(generation) > 1:
+        raise Refusal("--stages compares under one generation: give --generation once")
+    scenario = scenario_named(name, generation[0] if generation else None)
+    compared = compare_with_sim(scenario, pace)
+    if as_json:
+        write_json(compared.as_json())
+    else:
+        screen = console()
+        write_lines(screen, differences(screen, compared))
+    return ExitCode.HELD if compared.same else ExitCode.VIOLATED

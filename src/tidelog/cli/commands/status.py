@@ -58,9 +58,9 @@ def _wait(data_dir: ClusterDirOption, deadline: float) -> Seen:
 
 
 def _look(data_dir: ClusterDirOption) -> Seen:
-    from tidelog.cli.commands.broker_actions import running_cluster
     from tidelog.cli.show.status import Seen
     from tidelog.cluster.conditions import answering, conditions, seconds_running
+    from tidelog.cluster.directory import running_cluster
     from tidelog.kafka_client.admin import Admin
     from tidelog.kafka_client.blocking import ClientError
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import typer
 
-from tidelog.cli import completion
 from tidelog.cli.help import Group
-from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, servers_of, value
+from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, admin_of, settings_given
+from tidelog.cli.parameters import topics as given
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
 
 if TYPE_CHECKING:
-    from tidelog.kafka_client.admin import Admin
+    pass
 
 app = typer.Typer(
     help="Manage topics of a running tidelog or Apache Kafka cluster.",
@@ -25,35 +24,6 @@ app = typer.Typer(
     cls=Group,
 )
 
-TopicsArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Topic names.", show_default="all topics")
-]
-ConfigOption = Annotated[
-    list[str] | None,
-    value(
-        "NAME=VALUE",
-        "Topic setting; repeatable.",
-        "--config",
-        "-c",
-        default=False,
-        autocompletion=completion.topic_settings,
-    ),
-]
-
-
-@contextmanager
-def _admin(bootstrap_servers: str | None) -> Iterator[Admin]:
-    from tidelog.kafka_client.admin import Admin
-
-    with Admin(servers_of(bootstrap_servers)) as admin:
-        yield admin
-
-
-def _settings(given: list[str] | None) -> dict[str, str]:
-    from tidelog.settings.properties import assignment
-
-    return {entry.name: entry.value for entry in (assignment(text, "--config") for text in given or [])}
-
 
 @app.command("list")
 def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = False) -> None:
@@ -61,7 +31,7 @@ def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = F
 
     Example: tidelog topics list
     """
-    with _admin(bootstrap_servers) as admin:
+    with admin_of(bootstrap_servers) as admin:
         topics = admin.topics()
     from tidelog.cli.show import topics as topic_tables
 
@@ -73,7 +43,7 @@ def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = F
 
 @app.command("describe")
 def describe(
-    names: TopicsArgument = None, bootstrap_servers: ServersOption = None, as_json: JsonOption = False
+    names: given.TopicsArgument = None, bootstrap_servers: ServersOption = None, as_json: JsonOption = False
 ) -> None:
     """Show leader, in-sync replicas and offsets of each partition.
 
@@ -81,7 +51,7 @@ def describe(
     """
     from tidelog.kafka_client.blocking import ClientError
 
-    with _admin(bootstrap_servers) as admin:
+    with admin_of(bootstrap_servers) as admin:
         topics = admin.topics(names or None)
         admin.add_eligible(topics)
         admin.add_offsets(topics)
@@ -98,24 +68,9 @@ def describe(
 @app.command("create")
 def create(
     name: TopicArgument,
-    partitions: Annotated[
-        int | None,
-        value(
-            "N", "Number of partitions.", "--partitions", "-p", default="num.partitions of the cluster", min=1
-        ),
-    ] = None,
-    replicas: Annotated[
-        int | None,
-        value(
-            "N",
-            "Replicas of each partition.",
-            "--replicas",
-            "-r",
-            default="default.replication.factor of the cluster",
-            min=1,
-        ),
-    ] = None,
-    config: ConfigOption = None,
+    partitions: given.PartitionsOption = None,
+    replicas: given.ReplicasOption = None,
+    config: given.ConfigOption = None,
     bootstrap_servers: ServersOption = None,
 ) -> None:
     """Create a topic and wait until its partitions have leaders.
@@ -124,8 +79,8 @@ def create(
     """
     from tidelog.kafka_client.admin import DEFAULT
 
-    settings = _settings(config)
-    with _admin(bootstrap_servers) as admin:
+    settings = settings_given(config)
+    with admin_of(bootstrap_servers) as admin:
         admin.create(name, partitions=partitions or DEFAULT, replicas=replicas or DEFAULT, settings=settings)
         led = admin.wait_for_leaders(name, partitions or 1)
         (topic,) = admin.topics([name]) if led else (None,)
@@ -140,14 +95,14 @@ def create(
 
 @app.command("delete")
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC…", help="Topic names.", show_default=False)],
+    names: given.NamesArgument,
     bootstrap_servers: ServersOption = None,
 ) -> None:
     """Delete topics and all their records.
 
     Example: tidelog topics delete events
     """
-    with _admin(bootstrap_servers) as admin:
+    with admin_of(bootstrap_servers) as admin:
         for name in names:
             admin.delete(name)
             gone = admin.wait_until_gone(name)
@@ -159,21 +114,18 @@ def delete(
 @app.command("alter")
 def alter(
     name: TopicArgument,
-    config: ConfigOption = None,
-    remove: Annotated[
-        list[str] | None,
-        value("NAME", "Reset a setting to its default; repeatable.", "--delete-config", default=False),
-    ] = None,
+    config: given.ConfigOption = None,
+    remove: given.RemoveOption = None,
     bootstrap_servers: ServersOption = None,
 ) -> None:
     """Change the settings of a topic.
 
     Example: tidelog topics alter events -c retention.ms=3600000
     """
-    settings = _settings(config)
+    settings = settings_given(config)
     if not settings and not remove:
         raise Refusal("nothing to change: give --config NAME=VALUE or --delete-config NAME")
-    with _admin(bootstrap_servers) as admin:
+    with admin_of(bootstrap_servers) as admin:
         admin.alter(name, settings, remove or [])
     write_text(f"altered {name}\n")
 
@@ -181,16 +133,14 @@ def alter(
 @app.command("partitions")
 def partitions(
     name: TopicArgument,
-    count: Annotated[
-        int, typer.Argument(min=1, metavar="N", help="New number of partitions.", show_default=False)
-    ],
+    count: given.CountArgument,
     bootstrap_servers: ServersOption = None,
 ) -> None:
     """Add partitions to a topic. Producers may then send existing keys to other partitions.
 
     Example: tidelog topics partitions events 12
     """
-    with _admin(bootstrap_servers) as admin:
+    with admin_of(bootstrap_servers) as admin:
         admin.add_partitions(name, count)
         admin.wait_for_leaders(name, count)
     write_text(f"{name} has {counted(count, 'partition')}\n")

@@ -12,8 +12,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from tidelog.cli.commands.up_foreground import Plan, hints, supervise
+from tidelog.cli.commands.up_foreground import Plan, supervise
 from tidelog.cli.paths import make_folder
+from tidelog.cli.show.announcements import hints
 from tidelog.cli.show.output import write_text
 from tidelog.errors import Refusal
 

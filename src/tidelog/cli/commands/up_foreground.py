@@ -7,26 +7,21 @@ kills them. A second SIGTERM does not: two `tidelog down` may run at the same ti
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tidelog.cli.show import palette
+from tidelog.cli.show.announcements import Announcements
 from tidelog.cli.show.cluster_log import NORMAL, ClusterLog
-from tidelog.cli.show.output import console, write_text
 from tidelog.cluster.aio import Supervisor
-from tidelog.cluster.broker_process import BrokerProcess, exit_summary
-from tidelog.cluster.directory import latest_dir, remember
-from tidelog.cluster.remote import Action, RemoteControl
+from tidelog.cluster.broker_process import BrokerProcess
+from tidelog.cluster.directory import remember
+from tidelog.cluster.remote import RemoteControl
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.errors import reason
 from tidelog.narrate.numbers import counted
-
-_LAST_LINES = 5
 
 
 @dataclass(slots=True)
@@ -51,13 +46,14 @@ class _Supervision:
     def __init__(self, plan: Plan, announce: Callable[[str], None] | None, *, temporary: bool) -> None:
         self._plan = plan
         self._log = ClusterLog(plan.least, plan.spec.brokers)
-        self._announce = announce or self._print_ready
         self._temporary = temporary
         self._stopping = asyncio.Event()
         self._cluster = Supervisor(
             plan.spec, plan.data_dir, on_line=self._log.broker_said, on_death=self._died
         )
-        self._remote = RemoteControl(self._cluster, self._did)
+        self._shown = Announcements(self._log, self._cluster, as_json=plan.as_json)
+        self._announce = announce or self._shown.print_ready
+        self._remote = RemoteControl(self._cluster, self._shown.did)
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -95,7 +91,7 @@ class _Supervision:
             self._log.note(
                 f"tidelog kill and the like cannot reach this cluster: {reason(error)}", warning=True
             )
-        self._announce(self._ready_line())
+        self._announce(self._shown.ready_line(time.perf_counter() - self._plan.started))
         await self._cluster.keeper_failure()
 
     def _interrupted(self) -> None:
@@ -117,63 +113,5 @@ class _Supervision:
                 asyncio.get_running_loop().remove_signal_handler(signum)
                 signal.signal(signum, signal.SIG_IGN)
 
-    # ------------------------------------------------------------ output
-
-    def _ready_line(self) -> str:
-        seconds = time.perf_counter() - self._plan.started
-        status = self._cluster.status
-        if self._plan.as_json:
-            return json.dumps({**status.as_json(), "ready_seconds": round(seconds, 3)})
-        return (
-            f"ready in {seconds:.1f} s · {counted(len(status.brokers), 'broker')}"
-            f" · generation {status.generation} · bootstrap.servers={status.bootstrap_servers}"
-        )
-
-    def _print_ready(self, line: str) -> None:
-        if not sys.stdout.isatty() or self._plan.as_json:
-            write_text(line + "\n")
-            return
-        from rich.text import Text
-
-        text = Text(line)
-        text.stylize(palette.GOOD, 0, len("ready"))
-        text.highlight_regex(r"bootstrap\.servers=\S+", palette.STRONG)
-        console().print(text, soft_wrap=True)
-        for hint in hints():
-            self._log.say(hint, palette.FAINT)
-        self._log.say("  Ctrl-C                                        stop it", palette.FAINT)
-
     def _died(self, process: BrokerProcess) -> None:
-        self._log.say(f"{exit_summary(process)}", palette.BAD)
-        if self._plan.least > NORMAL:
-            for line in list(process.last_lines)[-_LAST_LINES:-1]:
-                self._log.say(f"  {line}")
-        others = "the other brokers keep running" if self._cluster.pids else "no broker is left"
-        self._log.say(f"  {others}; to restart it: {self._command('restart', process.id)}")
-
-    def _did(self, action: Action, number: int) -> None:
-        match action:
-            case Action.KILL:
-                words = f"was killed by tidelog kill; to restart it: {self._command('restart', number)}"
-            case Action.PAUSE:
-                words = f"was paused by tidelog pause; to let it go on: {self._command('resume', number)}"
-            case Action.RESUME:
-                words = "goes on"
-            case Action.RESTART:
-                words = "was restarted by tidelog restart"
-        self._log.note(f"broker {number} {words}", warning=action in (Action.KILL, Action.PAUSE))
-
-    def _command(self, name: str, number: int) -> str:
-        """With the data directory only where the command would not find the cluster without it."""
-        where = "" if latest_dir() == self._cluster.data_dir else f" --data-dir {self._cluster.data_dir}"
-        return f"tidelog {name} {number}{where}"
-
-
-def hints() -> list[str]:
-    """Commands to try first."""
-    return [
-        "  tidelog topics create events --partitions 6   create a topic",
-        "  tidelog topics describe                       show leaders and in-sync replicas",
-        "  tidelog status                                show the brokers",
-        "  tidelog kill 1                                kill a broker; tidelog restart 1 starts it again",
-    ]
+        self._shown.died(process)

@@ -20,7 +20,7 @@ QUIET, NORMAL, VERBOSE = 30, 20, 10
 class ClusterLog:
     def __init__(self, least: int = NORMAL, brokers: int = 3) -> None:
         """`least` is the lowest level that is shown."""
-        self._least = least
+        self.least = least
         self._width = len(str(brokers))
         self._shown: dict[int, bool] = {}
 
@@ -35,7 +35,7 @@ class ClusterLog:
 
         found = LINE.fullmatch(line)
         if found is not None:
-            self._shown[number] = _LEVELS.get(found["level"], 50) >= self._least
+            self._shown[number] = _LEVELS.get(found["level"], 50) >= self.least
         if not self._shown.get(number, True):
             return
         words: list[Any] = [(f"broker {number:>{self._width}} │ ", palette.of_broker(number))]
@@ -58,7 +58,7 @@ class ClusterLog:
         """A note about the options."""
         from tidelog.cli.show import palette
 
-        if warning or self._least <= NORMAL:
+        if warning or self.least <= NORMAL:
             self.say(message, palette.WARNING if warning else palette.FAINT)
 
     def _print(self, words: list[Any]) -> None:

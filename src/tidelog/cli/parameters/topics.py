@@ -1,0 +1,50 @@
+"""The options of ``tidelog topics``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidelog.cli import completion
+from tidelog.cli.options import value
+
+TopicsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Topic names.", show_default="all topics")
+]
+ConfigOption = Annotated[
+    list[str] | None,
+    value(
+        "NAME=VALUE",
+        "Topic setting; repeatable.",
+        "--config",
+        "-c",
+        default=False,
+        autocompletion=completion.topic_settings,
+    ),
+]
+PartitionsOption = Annotated[
+    int | None,
+    value("N", "Number of partitions.", "--partitions", "-p", default="num.partitions of the cluster", min=1),
+]
+ReplicasOption = Annotated[
+    int | None,
+    value(
+        "N",
+        "Replicas of each partition.",
+        "--replicas",
+        "-r",
+        default="default.replication.factor of the cluster",
+        min=1,
+    ),
+]
+NamesArgument = Annotated[
+    list[str], typer.Argument(metavar="TOPIC…", help="Topic names.", show_default=False)
+]
+RemoveOption = Annotated[
+    list[str] | None,
+    value("NAME", "Reset a setting to its default; repeatable.", "--delete-config", default=False),
+]
+CountArgument = Annotated[
+    int, typer.Argument(min=1, metavar="N", help="New number of partitions.", show_default=False)
+]
