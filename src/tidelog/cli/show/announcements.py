@@ -1,5 +1,5 @@
-"""What ``tidelog up`` says besides the lines of its brokers: that the cluster is ready, which broker died, and
-what other commands did to one."""
+"""What ``tidelog up`` says besides the lines of its brokers: that the cluster is ready, which broker died,
+and what other commands did to one."""
 
 from __future__ import annotations
 
