@@ -132,4 +132,4 @@ def test_a_list_does_not_offer_what_it_holds():
 
 def test_an_unknown_shell_is_refused():
     assert refused(call("completion", "ksh")).startswith("unknown shell 'ksh': ")
-    assert refused(call("completion")).startswith("Missing argument 'SHELL'")
+    assert refused(call("completion")).startswith("SHELL is missing")

@@ -1,8 +1,10 @@
 """`tidelog doctor`: what is missing is named, with its cost and a way to get it."""
 
 import socket
+import webbrowser
 from pathlib import Path
 
+import pytest
 from tests.cli.calling import call
 
 from tidelog.cli import checks
@@ -40,3 +42,21 @@ def test_a_port_that_is_taken_is_named():
 
 def test_a_folder_with_room_is_fine_and_its_room_is_named(tmp_path: Path):
     assert f"GB free in {tmp_path}" in checks.disk(tmp_path).found
+
+
+def test_a_browser_without_a_display_is_not_to_be_installed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Over ssh there is a browser that nothing can open; the remedy is not apt-get."""
+    chromium = tmp_path / "chromium"
+    chromium.write_text("#!/bin/sh\n")
+    chromium.chmod(0o755)
+
+    def none() -> None:
+        raise webbrowser.Error
+
+    monkeypatch.setattr(webbrowser, "get", none)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = next(check for check in checks.all_checks() if check.name == "browser")
+    assert check.found == f"{chromium} is here, but this terminal has no display"
+    assert check.helps.startswith("ssh -L 8484:")

@@ -120,16 +120,31 @@ def test_no_command_is_answered_with_help():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("scnario", "Did you mean 'scenario'?"),
-        ("scenario rum hw-loss", "Did you mean 'run'?"),
-        ("scenario run", "Missing argument 'NAME'"),
-        ("scenario run hw-loss --jsn", "--json"),
-        ("scenario list extra", "unexpected extra argument"),
-        ("replay", "Missing argument 'FILE'"),
+        ("scnario", "unknown command 'scnario': did you mean scenario?"),
+        ("zzz", "unknown command 'zzz': tidelog --help lists them all"),
+        ("scenario", "which command: list, show, run or compare? (see 'tidelog scenario --help')"),
+        ("scenario rum hw-loss", "unknown command 'rum': did you mean run?"),
+        ("scenario run", "NAME is missing (see 'tidelog scenario run --help')"),
+        ("scenario run hw-loss --jsn", "unknown option '--jsn': did you mean --json"),
+        ("scenario run hw-loss -x", "unknown option '-x': tidelog scenario run --help lists them all"),
+        ("scenario run hw-loss --stage", "--stage: its value is missing"),
+        ("scenario list extra", "one argument too many: extra (see 'tidelog scenario list --help')"),
+        ("scenario list extra more", "too many arguments: extra more"),
+        ("replay", "FILE is missing"),
     ],
 )
 def test_wrong_usage_is_one_line_that_helps(words: str, message: str):
-    assert message in refused(call(*words.split()))
+    """In our words: what is wrong comes first, and what to do after it."""
+    assert refused(call(*words.split())).startswith(message)
+
+
+def test_help_says_limits_and_arguments_as_people_do():
+    """No types, no `x>=1`, no brackets within brackets."""
+    trial, kill = call("trial", "--help").out, call("kill", "--help").out
+    assert "[default: 10000; 0.1 or more]" in " ".join(trial.split())
+    assert "[default: 6; 1 to 500]" in " ".join(trial.split())
+    assert kill.startswith("Usage: tidelog kill [OPTIONS] [BROKER…]\n")
+    assert "  [BROKER…]  Broker ids, or all." in kill
 
 
 def test_an_internal_error_is_one_line(loss: Path, monkeypatch: pytest.MonkeyPatch):

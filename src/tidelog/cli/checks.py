@@ -19,6 +19,14 @@ BROKER_PORTS: Final = (9092, 9093, 9094)
 LAB_PORT: Final = 8484
 _OPEN_FILES_MIN: Final = 4096
 _DISK_BYTES_MIN: Final = 2_000_000_000
+_BROWSERS: Final = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "firefox",
+    "firefox-esr",
+    "microsoft-edge",
+)
 
 
 @dataclass(slots=True, frozen=True)
@@ -126,6 +134,16 @@ def _browser() -> Check:
     try:
         webbrowser.get()
     except webbrowser.Error:
+        hidden = next(filter(None, map(shutil.which, _BROWSERS)), None)
+        if hidden is not None:  # for example over ssh
+            found = f"{hidden} is here, but this terminal has no display"
+            return Check(
+                "browser",
+                False,
+                found,
+                costs,
+                "ssh -L 8484:127.0.0.1:8484 HOST, from a machine with a screen",
+            )
         return Check("browser", False, "none found", costs, helps)
     return Check("browser", True, "found", costs, helps)
 

@@ -6,16 +6,27 @@ only through rich, which would make `--help` slow.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+
+from tidelog.errors import unknown
 
 OPTIONS = "Options"
 _NO_LIMIT = 10_000
 """Characters of a summary. Typer would cut it at 45, also where shells show it beside a completion."""
 
 
+_TYPE = re.compile(r" <[^<>]*>$")
+_RANGE = re.compile(r"(?:(?P<least>[-\d.e]+)<=)?x(?:(?P<sign>[<>]=)(?P<limit>[-\d.e]+))?")
+_DEFAULT_NUMBER = re.compile(r"default: (\d+)\.0\b")
+
+
 class Command(TyperCommand):
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [_usage(piece) for piece in super().collect_usage_pieces(ctx)]
+
     def get_short_help_str(self, limit: int = _NO_LIMIT) -> str:
         return str(super().get_short_help_str(_NO_LIMIT))
 
@@ -24,6 +35,12 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if not ctx.resilient_parsing and not name.startswith("-") and self.get_command(ctx, name) is None:
+            raise unknown("command", name, self.list_commands(ctx), listed_by=f"{ctx.command_path} --help")
+        return super().resolve_command(ctx, args)
+
     def get_short_help_str(self, limit: int = _NO_LIMIT) -> str:
         return str(super().get_short_help_str(_NO_LIMIT))
 
@@ -46,11 +63,37 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is None:
             continue
+        record = (_TYPE.sub("", record[0]), _in_words(record[1]))
         usual = "Arguments" if parameter.param_type_name == "argument" else OPTIONS
         sections.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(record)
     if OPTIONS in sections:  # what has no group, with --help, comes last
         sections[OPTIONS] = sections.pop(OPTIONS)
     _write(formatter, sections, 0)
+
+
+def _usage(piece: str) -> str:
+    """``TOPIC``, ``[BROKER…]`` instead of ``{TOPIC}``, ``[[BROKER…]]...``."""
+    if piece.startswith("{") and piece.endswith("}"):
+        return piece[1:-1]
+    return piece.removeprefix("[").removesuffix("...").removesuffix("]") if piece.startswith("[[") else piece
+
+
+def _in_words(text: str) -> str:
+    """What typer adds in brackets to a help text, as one says it: limits, and whole numbers."""
+    help_, bracket, added = text.rpartition("  [")
+    if not bracket or not added.endswith("]"):
+        return text
+    parts = [_DEFAULT_NUMBER.sub(r"default: \1", part) for part in added[:-1].split("; ")]
+    return f"{help_}{bracket}{'; '.join(_range(part) for part in parts)}]"
+
+
+def _range(part: str) -> str:
+    if part == "x" or not (found := _RANGE.fullmatch(part)):
+        return part
+    limit = found["limit"].removesuffix(".0")
+    if found["least"] is not None:
+        return f"{found['least'].removesuffix('.0')} to {limit}"
+    return f"{limit} or more" if found["sign"] == ">=" else f"{limit} or less"
 
 
 def _write(formatter: Any, sections: dict[str, list[tuple[str, str]]], width: int) -> None:
