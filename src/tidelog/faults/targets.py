@@ -65,6 +65,11 @@ def places(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words if amount_ms(words) is None else words[:-1])
 
 
+def said(kind: str, words: Sequence[str]) -> str:
+    """A fault with its targets, for readers: ``kill 2``, ``keeper`` and not ``keeper keeper``."""
+    return f"{kind} {', '.join(word for word in words if word != kind)}".rstrip()
+
+
 def read_targets(words: Sequence[str]) -> Targets:
     brokers: list[int] = []
     links: list[tuple[Node, Node]] = []

@@ -20,7 +20,7 @@ from tidelog.evidence.event_schema import Row
 from tidelog.faults import TRIAL_FAULTS
 from tidelog.faults.base import Absence
 from tidelog.faults.schedule import PlannedFault
-from tidelog.faults.targets import read_targets
+from tidelog.faults.targets import read_targets, said
 from tidelog.faults.testbed import FaultFailed, HealingTestbed
 
 _AT_ONCE_SECONDS: Final = 0.3
@@ -120,7 +120,7 @@ class Nemesis:
         }
         # Written down first: if we die while doing it, the evidence says that it may have been done.
         self._journal.write(row | {"began_us": _now_us()})
-        self._say(f"{fault.kind} {', '.join(fault.targets)}".rstrip())
+        self._say(said(fault.kind, fault.targets))
         self._active[fault.number] = fault
         self._began[fault.number] = time.monotonic()
         try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
 
+from tidelog.faults.targets import said
 from tidelog.narrate.numbers import moment
 from tidelog.narrate.numbers import number as number_words
 from tidelog.pipeline.report.charts import (
@@ -71,14 +72,15 @@ class _Lanes:
     ) -> None:
         """A rectangle in a row, between two heights of it (0 is its top)."""
         unit = HEIGHT / self.rows
-        left, right = (ms / self.span_ms for ms in span)
+        left, right = (min(ms / self.span_ms, 1.0) for ms in span)
         width = (right - left) * WIDTH
+        drawn = max(width, _THIN)
         self.shapes.append(
             el(
                 "rect",
                 el("title", title),
-                x=compact(left * WIDTH),
-                width=compact(max(width, _THIN)),
+                x=compact(min(left * WIDTH, WIDTH - drawn)),
+                width=compact(drawn),
                 y=f"{(row + band[0]) * unit:.2f}",
                 height=f"{(band[1] - band[0]) * unit:.2f}",
                 class_=style if width > _THIN else f"{style} thin",
@@ -94,7 +96,7 @@ class _Lanes:
         left, right, end = (ms / self.span_ms * 100 for ms in (*span, room_to))
         if end - left < _DIGIT_PER_CENT * len(text) + 1:
             return
-        fits = min(right, end) - left >= _LABEL_PER_CENT * (len(text) + len(more) + 2)
+        fits = min(right, end) - left >= _LABEL_PER_CENT * (len(text) + len(more) + 3)
         place = f"left:{compact(left)}%;top:{row * self.row_px}px"
         self.labels.append(
             el(
@@ -145,7 +147,7 @@ def fault_bands(timeline: Timeline) -> list[Band]:
 
 
 def fault_words(fault: FaultSpan) -> str:
-    return f"{fault.kind} {', '.join(fault.targets)}".rstrip()
+    return said(fault.kind, fault.targets)
 
 
 def _lasted(fault: FaultSpan, span_ms: int) -> tuple[int, int] | None:
