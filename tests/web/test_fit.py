@@ -64,3 +64,17 @@ def test_the_legend_has_the_colours_of_the_cells(opened: Opened) -> None:
     page.evaluate("lab.open('#/s/hw-loss?g=epoch&step=7')")
     blue = page.evaluate(colours)
     assert blue[0] == blue[1] != grey[0]
+
+
+def test_narration_fades_on_a_phone_where_there_is_more_of_it(browser: Any, address: str) -> None:
+    """Scrolled to its end it is whole; the next step begins at its beginning."""
+    opened = Opened(browser, address, size=(390, 640))
+    page = opened.go("#/s/hw-loss?g=hw&step=18")
+    at_end = "document.querySelector('.told').classList.contains('at-end')"
+    assert not page.evaluate(at_end)
+    page.evaluate("document.querySelector('.told').scrollTo(0, 10000)")
+    opened.until(at_end)
+    page.keyboard.press("ArrowRight")
+    opened.until("lab.stage.step === 19")
+    assert page.evaluate("document.querySelector('.told').scrollTop") == 0
+    opened.close()

@@ -1,5 +1,6 @@
 """The page tells what happens in this play: after a change, and under rules that the author left out."""
 
+import re
 from typing import Any
 
 import pytest
@@ -76,3 +77,26 @@ def test_an_edited_text_keeps_only_what_its_editor_wrote(opened: Opened) -> None
         if line.startswith(("#", "title", "expect"))
     ]
     assert kept == ["# From here on the story is changed.", "# My words."]
+
+
+@pytest.mark.slow
+def test_a_time_out_is_expected_only_under_rules_that_are_shown(browser: Any, address: str) -> None:
+    """`wait leader 1 times-out majority` says so beside majority, not beside hw and epoch."""
+    opened = Opened(browser, address)
+    now = "document.querySelector('.deeds .now span').textContent"
+    page = opened.go("#/s/hw-loss?g=hw&vs=epoch&step=21")
+    assert page.evaluate(now) == "Time passes until the keeper has broker 1 as the leader."
+    page.evaluate("lab.open('#/s/hw-loss?g=hw&vs=majority&step=21')")
+    assert page.evaluate(now).endswith("as the leader (expected to time out under majority).")
+    opened.close()
+
+
+@pytest.mark.slow
+def test_chinese_has_no_space_beside_its_own_punctuation(browser: Any, address: str) -> None:
+    """A template leaves a space for a field; a field that ends with a bracket of full width needs none."""
+    opened = Opened(browser, address, locale="zh-CN")
+    page = opened.go("#/s/hw-loss?g=hw&step=21")
+    told = page.locator(".happened").inner_text()
+    assert "由 OnlinePartition（在线）变为 OfflinePartition（离线）" in told
+    assert not re.search(r"[，。；：、（）] | [，。；：、（）]", told)
+    opened.close()

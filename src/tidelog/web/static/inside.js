@@ -2,7 +2,7 @@
 // every broker of its epochs, its disk and its clients. What the step changed stands out.
 
 import { fill, h } from "lab/dom.js";
-import { nodeWords, phaseWords, t } from "lab/words.js";
+import { phaseWords, t } from "lab/words.js";
 
 // `generation` is named where there are two.
 export function makeInside(generation) {
@@ -118,7 +118,7 @@ function replicaWords(scene, number, broker) {
 function sessionWords(scene, number, broker) {
   const { process, member } = scene[`broker/${broker}`];
   if (process === "down") return "";
-  return member ? nodeWords(member) : t("insideNowhere");
+  return member ? member.replace("keeper-", "k") : t("insideNowhere"); // as in the picture
 }
 
 // ---------------------------------------------------------------- what waits at leaders

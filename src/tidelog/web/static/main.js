@@ -5,7 +5,7 @@ import { explorePage } from "lab/explore.js";
 import { BrokenLink, playLink, readLink } from "lab/links.js";
 import { makerPage } from "lab/maker.js";
 import { clearToast, closePopover, showHelp, watchTerms } from "lab/popover.js";
-import { state as python, watchPython } from "lab/python.js";
+import { askPython, state as python, watchPython } from "lab/python.js";
 import { shelfPage } from "lab/shelf.js";
 import { CannotPlay, source } from "lab/source.js";
 import { Stage } from "lab/stage.js";
@@ -221,8 +221,9 @@ async function begin() {
   source.opened?.();
 }
 
-// What tests ask instead of looking: where the page is, and what it shows there.
+// What tests ask instead of looking: where the page is, what it shows there, and Python itself.
 window.lab = {
+  ask: (question) => askPython(question),
   get stage() {
     return stage;
   },

@@ -96,6 +96,8 @@ function moment({ messages = [] }) {
   return messages.length > 0 && h("ul", { class: "moment" }, messages.map(line));
 }
 
+const rulesOf = (stage) => stage.plays.map(({ recording }) => recording.generation);
+
 // The steps that the comment tells of: those done, the one we are at, those to come.
 function deeds(stage, first, seen) {
   const play = stage.plays[0];
@@ -106,7 +108,7 @@ function deeds(stage, first, seen) {
   const items = [];
   for (let at = from; at <= Math.min(end, stage.step + 4); at += 1) {
     const { command } = play.step(at);
-    const words = commandWords(command);
+    const words = commandWords(command, rulesOf(stage));
     if (at === stage.step) {
       items.push(h("li", { class: "now" }, h("span", {}, withTerms(words, seen)), h("code", {}, command)));
     } else {
@@ -210,7 +212,7 @@ export function liveWords(stage) {
   const step = play.step(stage.step);
   const events = (step.events ?? []).slice(0, 5).map(eventWords);
   const where = t("stepOf", { step: stage.step, last: stage.last });
-  const said = [where, step.comment && passages(step.comment), commandWords(step.command), ...events];
+  const said = [where, step.comment && passages(step.comment), commandWords(step.command, rulesOf(stage)), ...events];
   return said.filter(Boolean).join(". ");
 }
 

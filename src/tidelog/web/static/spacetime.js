@@ -80,7 +80,7 @@ export class SpaceTime {
       const letters = Math.floor((wide - 6) / LETTER);
       const short = command.length > letters ? `${command.slice(0, Math.max(letters - 1, 0))}…` : command;
       return s("g", { class: "st-step" },
-        s("title", {}, `${step}: ${commandWords(command)}`),
+        s("title", {}, `${step}: ${commandWords(command, [this.play.recording.generation])}`),
         s("line", { x1: from, x2: from, y1: 4, y2: this.height }),
         s("text", { class: "st-number", x: from + 4, y: 13 }, String(step)),
         letters > 2 && s("text", { class: "st-command", x: from + 4, y: 27 }, short));

@@ -24,6 +24,7 @@ export class StageView {
     const longest = Math.max(3, ...stage.plays.map((play) => play.longest));
     this.panes = stage.plays.map((play) => this.#pane(play, longest));
     this.told = h("div", { class: "told" });
+    this.told.addEventListener("scroll", () => this.#markEnd(), { passive: true });
     this.story = h("div", { class: "story" });
     this.script = makeScript(stage);
     this.script.open = former?.script.open ?? false;
@@ -194,12 +195,21 @@ export class StageView {
       if (stage.against) paneEvents(happened, play, at, stage);
     }
     drawStory(this.told, this.story, stage);
+    if (stage.step !== this.toldStep) this.told.scrollTop = 0;
+    this.toldStep = stage.step;
+    this.#markEnd();
     drawScript(this.script, stage);
     this.transport.draw(stage);
     this.drawShape();
     fill(this.banner, (stage.isChanged || stage.past.length > 0) && this.#ownBanner(), stage.against && this.#partsBanner());
     drawFutureWords(this.futures, stage.futures, stage);
     text(document.getElementById("live"), liveWords(stage));
+  }
+
+  // In one column what is told has a fixed height, and fades where there is more of it.
+  #markEnd() {
+    const { scrollTop, clientHeight, scrollHeight } = this.told;
+    this.told.classList.toggle("at-end", scrollTop + clientHeight >= scrollHeight - 4);
   }
 
   // When the story was decided: the words, and the curve, for which the bar of time grows.

@@ -23,7 +23,9 @@ const own = () => words[language];
 
 // "{broker} becomes leader" with the fields put in. A field may be missing: then it leaves no trace.
 export function filled(template, fields) {
-  return template.replace(/\{(\w+)\}/g, (_, name) => fields[name] ?? "");
+  const said = template.replace(/\{(\w+)\}/g, (_, name) => fields[name] ?? "");
+  // Chinese punctuation has its own room: a template has a space there for fields that end with a letter.
+  return language === "zh" ? said.replace(/([，。；：、（）]) +| +(?=[，。；：、（）])/g, "$1") : said;
 }
 
 // A word of the interface.
@@ -90,11 +92,12 @@ export const channelWords = (channel) => own().channels[channel] ?? channel;
 
 // ---------------------------------------------------------------- commands
 
-export function commandWords(command) {
+// `rules` are the generations that are shown: a wait may be expected to time out under some.
+export function commandWords(command, rules) {
   if (!command) return t("start");
   const [verb, ...rest] = command.split(" ");
   const verbs = own().verbs;
-  if (verb === "wait") return filled(verbs.wait, { condition: conditionWords(rest) });
+  if (verb === "wait") return filled(verbs.wait, { condition: conditionWords(rest, rules) });
   if (verb === "produce" || verb === "send") return sendWords(verb, rest);
   if (verb === "delete") return filled(verbs.delete, { path: rest[0] });
   if (verb === "cut" || verb === "heal" || verb === "delay") return placesWords(verb, rest);
@@ -142,10 +145,13 @@ function durationWords(duration) {
   return amount ? t(amount === "1" ? `one_${unit}` : `many_${unit}`, { n: amount }) : duration;
 }
 
-function conditionWords(words) {
+function conditionWords(words, rules = []) {
   const expected = words.indexOf("times-out");
   if (expected < 0) return conditionAlone(words);
-  const generations = listed(words[expected + 1].split(","));
+  const named = words[expected + 1].split(",");
+  const shown = named.includes("all") ? rules : rules.filter((generation) => named.includes(generation));
+  if (!shown.length) return conditionAlone(words.slice(0, expected));
+  const generations = listed([...new Set(shown)]);
   return conditionAlone(words.slice(0, expected)) + filled(own().conditions["times-out"], { generations });
 }
 
