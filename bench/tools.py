@@ -23,6 +23,7 @@ class Tool(Enum):
     """What is installed, what is not tested without it, and the packages of Debian that have it."""
 
     BROWSER = "Chromium, Chrome or Edge", "the pages in a browser", ("chromium",)
+    FIREFOX = "Firefox", "the lab without a server in Firefox", ("firefox-esr",)
     KCAT = "kcat", "kcat as a client", ("kcat",)
     MAVEN = "Maven with a JDK", "Kafka's own tools and Java clients", ("maven", "default-jdk-headless")
     NODE = "Node.js", "the syntax of the page's scripts", ("nodejs",)
@@ -77,6 +78,8 @@ def _found(tool: Tool) -> Iterator[str]:
             home = os.environ.get("JAVA_HOME")
             if _on_path("javac") or (home and Path(home, "bin", "javac").exists()):
                 yield from _on_path("mvn")
+        case Tool.FIREFOX:
+            yield from _on_path("firefox", "firefox-esr")
         case Tool.NODE:
             yield from _on_path("node", "nodejs")
         case _:

@@ -21,7 +21,8 @@ from tests.clients.matrix.remote import JAVA_CLIENTS, compiled
 from tidelog.web.pyodide import NoPyodide, fetched
 
 WANTED = (Tool.BROWSER, Tool.KCAT, Tool.MAVEN, Tool.NODE, Tool.NPM, Tool.STRACE)
-"""What `make test` uses. Go, for `make test-all`, is left to its user: distributions have old ones."""
+"""What `make test` uses. Go and Firefox, for `make test-all`, are left to their users: distributions have an
+old Go, and one browser is enough for every commit."""
 PACKAGES_SECONDS_MAX = 900.0
 BROWSER_SECONDS_MAX = 300.0
 

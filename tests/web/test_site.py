@@ -9,6 +9,7 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import call, refused
 from tests.web.browsing import Opened
+from tests.web.firefox import Firefox, firefox
 from tests.web.site_server import served_site
 
 from tidelog.core.generations import GENERATIONS
@@ -24,12 +25,7 @@ pytestmark = pytest.mark.slow
 
 FEW = ("hw-loss", "kip-966-last-replica-standing", "isolate-leader-zone-acks-all")
 
-ASK = """
-async (question) => {
-  const { askPython } = await import("lab/python.js");
-  return JSON.stringify(await askPython(question));
-}
-"""
+ASK = "async (question) => JSON.stringify(await lab.ask(question))"
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +69,31 @@ def test_the_whole_catalogue_is_the_same_in_the_browser(alive: Opened) -> None:
         for generation in GENERATIONS
         if not same_as_here(alive.page, name, generation)
     ]
+    assert different == []
+
+
+def same_in_firefox(page: Firefox, name: str, generation: str) -> bool:
+    asked = {"ask": "play", "text": catalogue.text(name), "generation": generation}
+    *_, here = ask(json.dumps(asked))
+    return bool(
+        json.loads(page.ask(f"({ASK})(arguments[0]).then(done, (error) => done(String(error)));", asked))
+        == json.loads(here)
+    )
+
+
+@pytest.mark.long
+def test_firefox_plays_the_whole_catalogue_alike(site: str, tmp_path: Path) -> None:
+    """A link shows its step before Python is there; then every scenario gives the same JSON as here."""
+    with firefox(tmp_path) as page:
+        page.go(site + "#/s/hw-loss?g=hw&step=18")
+        page.until("return window.lab?.stage?.step === 18")
+        page.until("return lab.python.phase === 'ready'")
+        different = [
+            f"{name} under {generation}"
+            for name in catalogue.names()
+            for generation in GENERATIONS
+            if not same_in_firefox(page, name, generation)
+        ]
     assert different == []
 
 
