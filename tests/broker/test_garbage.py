@@ -93,10 +93,10 @@ def test_a_fetch_whose_client_is_gone_is_forgotten(tmp_path: Path) -> None:
             for client in clients:
                 client.send(raw.FETCH, raw.FETCH_VERSION, waiting)
                 client.send(raw.FETCH, raw.FETCH_VERSION, waiting)
-            await until(lambda: len(role._fetches) == 6)
+            await until(lambda: len(role.fetches.parked) == 6)
             for client in clients[1:]:
                 client.writer.close()
-            await until(lambda: len(role._fetches) == 2)
+            await until(lambda: len(role.fetches.parked) == 2)
             clients[0].produce(b"what the first one waits for")
             assert len(raw.fetched(await clients[0].answer()).records) > 0
 

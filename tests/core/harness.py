@@ -183,6 +183,7 @@ class Bench:
         epoch: int | None = None,
         wait_ms: int = 500,
         broker_epoch: int = 1,
+        from_any: bool = False,
     ) -> object:
         """A follower's (or a consumer's) fetch arrives, by default in the leader's own epoch."""
         if epoch is None:
@@ -190,14 +191,22 @@ class Bench:
         token = self._token(replica)
         self.hear(
             FetchRequest(
-                TP, BrokerId(replica), offset, LeaderEpoch(epoch), wait_ms, BrokerEpoch(broker_epoch)
+                TP,
+                BrokerId(replica),
+                offset,
+                LeaderEpoch(epoch),
+                wait_ms,
+                BrokerEpoch(broker_epoch),
+                from_any_replica=from_any,
             ),
             token,
         )
         return token
 
-    def consume(self, offset: int, *, epoch: int = NO_EPOCH, wait_ms: int = 0) -> object:
-        return self.fetch(CONSUMER, offset, epoch=epoch, wait_ms=wait_ms)
+    def consume(
+        self, offset: int, *, epoch: int = NO_EPOCH, wait_ms: int = 0, from_any: bool = False
+    ) -> object:
+        return self.fetch(CONSUMER, offset, epoch=epoch, wait_ms=wait_ms, from_any=from_any)
 
     # ------------------------------------------------------------ the leader's part, towards a follower
 

@@ -436,3 +436,36 @@ def test_a_change_whose_session_ends_is_answered() -> None:
     admin.world.settle()
     assert admin.answer(numbers[0], AlterTopicConfigResponse).error is ErrorCode.REQUEST_TIMED_OUT
     assert admin.answer(numbers[1], DescribeTopicConfigResponse).error is ErrorCode.REQUEST_TIMED_OUT
+
+
+# ---------------------------------------------------------------- eligible leader replicas
+
+
+@pytest.mark.parametrize(
+    ("values", "elr"),
+    [
+        ({"min.insync.replicas": "2"}, (2,)),  # as it is: nothing is written
+        ({"min.insync.replicas": None}, ()),
+        ({"min.insync.replicas": "3"}, ()),
+        ({"unclean.leader.election.enable": "false"}, (2,)),
+    ],
+)
+def test_min_isr_that_is_set_or_removed_ends_eligibility(
+    values: dict[str, str | None], elr: tuple[int, ...]
+) -> None:
+    """Also where the broker's own setting is the same: Kafka 4.1 clears the eligible replicas with each
+    record of this setting, and writes one if the topic's own value changes."""
+    admin = Administrator(Setup(brokers=3, generation="elr", config=BrokerConfig(min_insync_replicas=2)))
+    admin.ask(CreateTopicRequest(topic="t", assignment={0: replicas(0, 1, 2)}), CreateTopicResponse)
+    assert alter(admin, {**TWO_IN_SYNC}).error is ErrorCode.NONE
+    for broker in (1, 2):
+        admin.world.stop(broker)
+        admin.world.settle()
+    before = admin.state("t")
+    assert before is not None
+    assert (before.isr, before.elr) == ((0,), (2,))
+    alter(admin, values, to=0)
+    after = admin.state("t")
+    assert after is not None
+    assert (after.isr, after.elr) == ((0,), elr)
+    assert after.leader_epoch == before.leader_epoch

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from tests.lab.recorded import SCHEDULES, check, end_of_steps, recording_of, scenario_of
 
+from tidelog.broker.translation.clients import as_memory
 from tidelog.faults.step import Step
 from tidelog.kafka_client.aio import ask
 from tidelog.process_stage.clock import Pace, suitable_paces
 from tidelog.process_stage.play import play_on_cluster
 from tidelog.process_stage.processes import Processes
 from tidelog.wire.api import Api
+from tidelog.wire.batch import RecordBatch
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.messages.list_offsets import (
@@ -52,9 +54,10 @@ class Asking:
                 refused = name_of_error(then["as_leader"])
                 self._compare(step, f"offsets at {broker}", self._latest(int(broker)), refused)
         for client in step.get("client", ()):
-            if client.get("consume_from") == step["leader"] and step["leader"] >= 0:
-                told = (name_of_error(client["err"]), client["hw"])
-                self._compare(step, "a fetch", self._fetched(step["leader"]), told)
+            if "consume_from" in client:
+                told = (name_of_error(client["err"]), client["hw"], client["sees"])
+                broker = client["consume_from"]
+                self._compare(step, f"a fetch at {broker}", self._fetched(broker), told)
 
     def _compare(self, step: Any, what: str, found: object, told: object) -> None:
         if found != told:
@@ -72,7 +75,7 @@ class Asking:
         answer = self._ask(broker, Api.LIST_OFFSETS, 5, body).topics[0].partitions[0]
         return answer.offset if answer.error_code == 0 else ErrorCode(answer.error_code).name
 
-    def _fetched(self, broker: int) -> tuple[str, int]:
+    def _fetched(self, broker: int) -> tuple[str, int, list[str | None]]:
         part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         body = FetchRequest(
             replica_id=-1,
@@ -81,7 +84,17 @@ class Asking:
             topics=[FetchTopic(topic="t", partitions=[part])],
         )
         answer = self._ask(broker, Api.FETCH, 11, body).responses[0].partitions[0]
-        return ErrorCode(answer.error_code).name, answer.high_watermark
+        return ErrorCode(answer.error_code).name, answer.high_watermark, values_in(answer.records or b"")
+
+
+def values_in(records: bytes) -> list[str | None]:
+    values: list[str | None] = []
+    position = 0
+    while position < len(records):
+        batch = RecordBatch.parse(records, position)
+        values += [one.value for one in as_memory(batch)]
+        position += batch.size
+    return values
 
 
 def name_of_error(told: str) -> str:

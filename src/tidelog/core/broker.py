@@ -60,7 +60,6 @@ from tidelog.core.producer_ids import ProducerIds
 from tidelog.core.replication.control_requests import ControlRequests
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.isr_proposals import IsrProposals
-from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import Replica
 from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
@@ -173,14 +172,14 @@ class Broker:
     def release_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
         """Answer a parked fetch now, because another partition of its request has data."""
         replica = self.replicas.get(tp)
-        if replica is not None and isinstance(replica.role, LeaderRole):
-            replica.role.release_fetch(reply_to)
+        if replica is not None:
+            replica.release_fetch(reply_to)
 
     def withdraw_fetch(self, reply_to: ReplyTo, tp: TopicPartition) -> None:
         """Forget a parked fetch: there is no use for its answer any more."""
         replica = self.replicas.get(tp)
-        if replica is not None and isinstance(replica.role, LeaderRole):
-            replica.role.withdraw_fetch(reply_to)
+        if replica is not None:
+            replica.withdraw_fetch(reply_to)
 
     def renew_fetch(self, reply_to: ReplyTo, tp: TopicPartition, now: Millis) -> Replica | None:
         """The follower of a parked fetch asks again, without naming the partition. Returns the replica."""
@@ -211,10 +210,11 @@ class Broker:
     def _is_controller(self) -> bool:
         return self.controller.active
 
-    def configure_topic(self, topic: str, config: TopicConfig) -> None:
+    def configure_topic(self, topic: str, config: TopicConfig, *, min_isr_written: bool = False) -> None:
+        """``min_isr_written``: min.insync.replicas was set or removed, if only to what it was by default."""
         before = self.ctx.topic_configs.get(topic, config)
         self.ctx.topic_configs[topic] = config
-        if config.min_insync_replicas != before.min_insync_replicas:
+        if min_isr_written or config.min_insync_replicas != before.min_insync_replicas:
             self.controller.min_isr_changed(topic)
         if config.unclean_leader_election and self.ctx.generation.elects_when_unclean_allowed:
             self.controller.unclean_election_enabled(topic)

@@ -71,6 +71,8 @@ class FetchRequest:
     max_bytes: int = UNBOUNDED
     log_start_offset: Offset = UNKNOWN_OFFSET
     """The start of the follower's own log; DeleteRecords waits for it."""
+    from_any_replica: bool = False
+    """Whether a follower may answer a consumer (KIP-392)."""
 
 
 @dataclass(slots=True)

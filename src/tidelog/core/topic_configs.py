@@ -14,6 +14,7 @@ one read for a new topic. In a new session all settings must be read again.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Protocol
 
 from tidelog.core import events
 from tidelog.core.config import BrokerConfig
@@ -64,6 +65,12 @@ def topic_config(values: Mapping[str, str], defaults: BrokerConfig) -> TopicConf
     )
 
 
+class Configure(Protocol):
+    """What is done with settings that are new or have changed (``Broker.configure_topic``)."""
+
+    def __call__(self, topic: str, config: TopicConfig, *, min_isr_written: bool) -> None: ...
+
+
 class TopicConfigs:
     __slots__ = (
         "_configure",
@@ -80,7 +87,7 @@ class TopicConfigs:
         self,
         ctx: Context,
         keeper: KeeperClient,
-        configure: Callable[[str, TopicConfig], None],
+        configure: Configure,
         is_controller: Callable[[], bool],
     ) -> None:
         self._ctx = ctx
@@ -195,9 +202,13 @@ class TopicConfigs:
                 self._take(topic, values)
 
     def _take(self, topic: str, values: dict[str, str]) -> None:
-        if self._values.get(topic) != values:
+        before = self._values.get(topic)
+        if before != values:
             self._values[topic] = values
-            self._configure(topic, topic_config(values, self._ctx.config))
+            written = before is not None and before.get(MIN_INSYNC_REPLICAS) != values.get(
+                MIN_INSYNC_REPLICAS
+            )
+            self._configure(topic, topic_config(values, self._ctx.config), min_isr_written=written)
             self._ctx.emit(events.TopicConfigured(self._ctx.broker, topic, values))
 
     # ------------------------------------------------------------ changes

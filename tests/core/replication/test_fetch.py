@@ -1,7 +1,7 @@
 """What a leader answers to fetches: who may read what, who waits, who is fenced (KIP-320)."""
 
 import pytest
-from tests.core.harness import TP, Bench, disk, leading, letters
+from tests.core.harness import TP, Bench, disk, leading, letters, records
 
 from tidelog.core.messages import (
     CONSUMER,
@@ -147,6 +147,73 @@ def test_a_consumer_without_an_epoch_is_only_asked_for_the_leader() -> None:
     assert bench.fetched(bench.consume(0, epoch=NO_EPOCH)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     bench.lead(epoch=4)
     assert bench.fetched(bench.consume(0, epoch=NO_EPOCH)).error is ErrorCode.NONE
+
+
+# ---------------------------------------------------------------- consumers at a follower (KIP-392)
+
+
+def following(generation: str = "epoch") -> Bench:
+    """Broker 0 follows broker 1 and has ab, of which it knows that a is committed."""
+    bench = Bench(generation=generation, storage=disk((0, "ab"), high_watermark=1))
+    bench.follow(1, epoch=0)
+    if generation == "epoch":
+        bench.told_epoch_end(0, 0, 2)
+    return bench
+
+
+def test_a_follower_answers_a_consumer_up_to_its_own_watermark() -> None:
+    """The leader's watermark may be higher; the follower cannot know."""
+    bench = following()
+    response = bench.fetched(bench.consume(0, from_any=True))
+    assert (response.error, letters(response), response.high_watermark) == (ErrorCode.NONE, "a", 1)
+    beyond = bench.fetched(bench.consume(3, from_any=True))
+    assert beyond.error is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert bench.fetched(bench.consume(0, epoch=7, from_any=True)).error is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("generation", ["hw", "kip101"])
+def test_before_kip_392_only_the_leader_answers(generation: str) -> None:
+    bench = following(generation)
+    answer = bench.fetched(bench.consume(0, from_any=True))
+    assert answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_consumer_that_waits_at_a_follower_is_released_by_the_watermark() -> None:
+    """Not by the append: the record is committed when the leader says so."""
+    bench = following()
+    waiting = bench.consume(1, wait_ms=500, from_any=True)
+    bench.fed(2, records("c", start=2), high_watermark=1)
+    assert bench.is_parked(waiting)
+    bench.fed(3, high_watermark=3)
+    response = bench.fetched(waiting)
+    assert (letters(response), response.high_watermark) == ("bc", 3)
+
+
+def test_a_consumer_that_waits_at_a_follower_is_answered_in_time() -> None:
+    bench = following()
+    waiting = bench.consume(1, wait_ms=300, from_any=True)
+    bench.pass_time(299)
+    assert bench.is_parked(waiting)
+    bench.pass_time(1)
+    assert letters(bench.fetched(waiting)) == ""
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_new_epoch_answers_consumers_that_wait_at_a_follower(leads: bool) -> None:
+    """They ask again, and are fenced or served under the new epoch."""
+    bench = following()
+    waiting = bench.consume(1, wait_ms=500, from_any=True)
+    bench.assign(0 if leads else 1, 1, (0, 1))
+    response = bench.fetched(waiting)
+    assert (response.error, letters(response)) == (ErrorCode.NONE, "")
+
+
+def test_a_consumer_that_waits_at_a_follower_can_be_forgotten() -> None:
+    bench = following()
+    waiting = bench.consume(1, wait_ms=500, from_any=True)
+    bench.core.withdraw_fetch(waiting, TP)
+    bench.pass_time(1_000)
+    assert bench.is_parked(waiting)
 
 
 def test_the_end_of_the_log_as_consumers_and_followers_see_it() -> None:

@@ -242,6 +242,33 @@ def test_too_few_in_sync_after_the_append() -> None:
     assert (bench.values, bench.hw) == ("a", 1)
 
 
+def test_a_member_that_is_only_proposed_counts_for_what_waits() -> None:
+    """The high watermark has waited for it, too (KIP-497: the maximal ISR)."""
+    bench = Bench(topic=TWO_IN_SYNC)
+    bench.lead()
+    ack = bench.produce("a", timeout_ms=60_000)
+    bench.pass_time(45_000)
+    proposal = bench.leader.proposal
+    assert proposal is not None
+    bench.hear(
+        AlterIsrResponse(
+            tp=TP,
+            error=ErrorCode.NONE,
+            leader_epoch=proposal.leader_epoch,
+            isr=proposal.isr,
+            version=1,
+            number=proposal.number,
+        ),
+        CONTROLLER,
+    )
+    assert (bench.leader.isr, bench.answer_to(ack)) == ((0,), None)
+    bench.fetch(1, 0)
+    bench.fetch(1, 1)
+    assert (bench.leader.isr, bench.leader.maximal_isr) == ((0,), (0, 1))
+    assert bench.answer_to(ack) == (ErrorCode.NONE, 0)
+    assert bench.answer_to(bench.produce("b")) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+
+
 def test_a_send_that_is_not_committed_in_time() -> None:
     """REQUEST_TIMED_OUT (7) at its deadline, not before, with the record's offset: it stays and may still be
     committed."""

@@ -7,8 +7,9 @@ releases the one before, so that it can add partitions without waiting. When a c
 requests are dropped. The isolation level is accepted; without transactions it has no effect.
 In a fetch session (KIP-227, ``fetch_sessions.py``) a request asks for all partitions of the session, and the
 answer has those that changed. The requests of a follower's session are handled in ``replica_session.py``.
-Not done: reading from the nearest replica (KIP-392), the diverging epoch in the answer (followers send
-OffsetForLeaderEpoch before they fetch).
+Since version 11 a consumer is also answered by a follower, up to the follower's high watermark (KIP-392).
+Not done: naming the nearest replica (``replica.selector.class``, KIP-392), the diverging epoch in the answer
+(followers send OffsetForLeaderEpoch before they fetch).
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from tidelog.wire.messages.fetch import (
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
+_ANY_REPLICA = 11
+"""The first version whose consumers may read from a follower."""
 _AT_ONCE = 100
 """Partitions that are read from the request, or answered, between two yields."""
 
@@ -121,6 +124,7 @@ class PendingFetch:
         "_done",
         "_failed",
         "_finishing",
+        "_from_any_replica",
         "_min_bytes",
         "_node",
         "_parked",
@@ -143,6 +147,7 @@ class PendingFetch:
         """What the session is to hold that this request opens."""
         self._request = request
         self._replica = BrokerId(body.replica_id)
+        self._from_any_replica = body.replica_id < 0 and request.header.api_version >= _ANY_REPLICA
         self._replica_epoch = BrokerEpoch(body.replica_epoch)
         self._min_bytes = body.min_bytes
         self._deadline = node.now() + body.max_wait_ms
@@ -214,6 +219,7 @@ class PendingFetch:
                 self._replica_epoch,
                 max(min(part.partition_max_bytes, self._budget - self._bytes), 0),
                 part.log_start_offset,
+                self._from_any_replica,
             ),
         )
 

@@ -214,7 +214,7 @@ def parked_produces(role: LeaderRole) -> int:
 
 
 def parked_fetches(role: LeaderRole) -> int:
-    return len(role._fetches)
+    return len(role.fetches.parked)
 
 
 def isr_size(replica: Replica) -> float | None:

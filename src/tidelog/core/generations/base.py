@@ -77,6 +77,8 @@ class Generation(ABC):
     names_partitions_of_others: ClassVar[bool] = True
     """A broker without a replica of the partition answers NOT_LEADER_OR_FOLLOWER if it knows the partition.
     Before 2.0 it answers UNKNOWN_TOPIC_OR_PARTITION."""
+    followers_serve_consumers: ClassVar[bool] = True
+    """A follower answers consumers of Fetch version 11, up to its own high watermark (2.4, KIP-392)."""
     tracks_eligible_leaders: ClassVar[bool] = False
     """The controller of Kafka 4: it changes a partition in one write, and only a change of the leader raises
     the leader epoch. It tracks eligible leader replicas (KIP-966)."""

@@ -40,6 +40,7 @@ class HighWatermarkTruncation(Generation):
     is_started_again = True
     forgets_dead_brokers_first = True
     tells_isr_without_leader = False
+    followers_serve_consumers = False
     names_partitions_of_others = False
 
     def begin_leading(self, leader: LeaderRole) -> None:

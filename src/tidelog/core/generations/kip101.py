@@ -34,6 +34,7 @@ class SingleEpochTruncation(Generation):
     takes_dead_replicas_offline = False
     forgets_dead_brokers_first = True
     tells_isr_without_leader = False
+    followers_serve_consumers = False
     names_partitions_of_others = False
 
     def begin_leading(self, leader: LeaderRole) -> None:

@@ -55,7 +55,7 @@ class RecordDeletion:
             self._reply(reply_to, ErrorCode.KAFKA_STORAGE_ERROR, UNKNOWN_OFFSET)
             return
         self._parked.append(_Parked(reply_to, offset, now + request.timeout_ms))
-        leader.release_fetches_of_followers()  # so that they learn of it now
+        leader.fetches.release_followers()  # so that they learn of it now
         self.progressed()
         if self._parked:
             self._timer = leader.ctx.set_earlier(self._timer, now + request.timeout_ms, self._expire)

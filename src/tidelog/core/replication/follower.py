@@ -141,6 +141,8 @@ class FollowerRole:
                 return
             # The leader's watermark may be lower (a new leader is still recovering it): follow it down too.
             replica.high_watermark = min(self.log.end_offset, response.high_watermark)
+            if replica.follower_reads is not None:
+                replica.follower_reads.release()
             self.fetch()
         elif error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._ask_leader_end()

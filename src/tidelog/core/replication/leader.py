@@ -9,7 +9,7 @@ Rules of this file:
   read first, then the acknowledgement is recorded: so a follower's high watermark lags one fetch round.
 * An ISR change is a *proposal* until it is written to the keeper. A proposed expansion already holds the high
   watermark back, a proposed shrink does not yet release it (KIP-497).
-* There are no tasks: parked produces and fetches are entries in this object.
+* There are no tasks: parked produces are entries in this object, parked fetches in ``waiting_fetches.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
-    FOREVER,
     NO_ERROR,
     AlterIsrRequest,
     AlterIsrResponse,
@@ -36,6 +35,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.replication.delete_records import RecordDeletion
 from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
+from tidelog.core.replication.waiting_fetches import ParkedFetch, WaitingFetches
 from tidelog.core.timers import Timer
 from tidelog.core.types import (
     NO_EPOCH,
@@ -62,17 +62,9 @@ class _ParkedProduce:
     deadline: Millis
 
 
-@dataclass(slots=True)
-class _ParkedFetch:
-    request: FetchRequest
-    deadline: Millis
-
-
 class LeaderRole:
     __slots__ = (
         "_check_scheduled",
-        "_fetch_timer",
-        "_fetches",
         "_produce_timer",
         "_produces",
         "_proposals",
@@ -80,6 +72,7 @@ class LeaderRole:
         "ctx",
         "epoch",
         "epoch_start",
+        "fetches",
         "followers",
         "isr",
         "log",
@@ -108,10 +101,9 @@ class LeaderRole:
                 former = replica.former_followers.get(broker)
                 follower.last_caught_up = replica.in_use_since if former is None else former.last_caught_up
         self._produces: list[_ParkedProduce] = []
-        self._fetches: dict[ReplyTo, _ParkedFetch] = {}
+        self.fetches = WaitingFetches(replica)
         self._produce_timer: Timer | None = None
         """The timer of the earliest deadline of the waiting requests."""
-        self._fetch_timer: Timer | None = None
         self._check_scheduled = False
         self._record_deletion: RecordDeletion | None = None
 
@@ -138,7 +130,7 @@ class LeaderRole:
         facts = (self.epoch, self.isr, self.epoch_start, replica.high_watermark, start)
         self.ctx.emit(events.BecameLeader(self.ctx.broker, replica.tp, *facts))
         self.advance_high_watermark(now, moment)
-        self._release_fetches()
+        self.fetches.release()
         if self.followers and not self._check_scheduled:
             self._check_scheduled = True
             self._schedule_isr_check(now)
@@ -146,31 +138,32 @@ class LeaderRole:
     def take_isr(self, state: PartitionState, now: Millis) -> None:
         """The controller changed the ISR within this epoch: a follower is dead or shuts down, so the high
         watermark does not wait for it either, however recently it was caught up."""
-        for broker in self.isr:
+        before = self.isr
+        for broker in before:
             if broker not in state.isr and broker in self.followers:
                 self.followers[broker].last_caught_up = NEVER
         self.isr, self.version = state.isr, state.version
         self.proposal = None
         self.ctx.emit(events.IsrChanged(self.ctx.broker, self.replica.tp, self.epoch, self.isr))
-        self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
+        if self.isr != before:
+            # Otherwise min.insync.replicas was changed. A broker of Kafka 4 hears first that no replica is
+            # eligible and then of the setting, so the high watermark waits for the next append or fetch.
+            self.advance_high_watermark(now, WatermarkMoment.REPLICA_LEFT_ISR)
 
     def abdicate(self, error: ErrorCode) -> None:
         """Another broker leads: answer all waiting requests with an error."""
         tp = self.replica.tp
         for produce in self._produces:
             self.ctx.reply(produce.reply_to, ProduceResponse(tp, error, produce.base_offset))
-        for reply_to, parked in self._fetches.items():
-            request = parked.request
-            self.ctx.reply(reply_to, FetchResponse(tp, error, request.offset, request.current_leader_epoch))
         self._produces = []
-        self._fetches = {}
+        self.fetches.refuse_all(error)
         if self._record_deletion is not None:
             self._record_deletion.abdicate(error)
 
     @property
-    def parked(self) -> tuple[list[_ParkedProduce], dict[ReplyTo, _ParkedFetch]]:
+    def parked(self) -> tuple[list[_ParkedProduce], dict[ReplyTo, ParkedFetch]]:
         """The waiting requests, for observers."""
-        return self._produces, self._fetches
+        return self._produces, self.fetches.parked
 
     @property
     def is_current(self) -> bool:
@@ -210,13 +203,16 @@ class LeaderRole:
         elif acks != 0:
             self.ctx.reply(reply_to, ProduceResponse(self.replica.tp, NO_ERROR, base_offset))
         self.advance_high_watermark(now, WatermarkMoment.RECORDS_APPENDED)
-        self._release_fetches()
+        self.fetches.release()
 
     def too_few_in_sync(self) -> bool:
+        return self._is_below_min_isr(self.isr)
+
+    def _is_below_min_isr(self, isr: tuple[BrokerId, ...]) -> bool:
         generation = self.ctx.generation
         configured = self.ctx.topic_config(self.replica.tp.topic).min_insync_replicas
         needed = generation.insync_replicas_needed(configured, len(self.followers) + 1)
-        return generation.commits_by_isr and len(self.isr) < needed
+        return generation.commits_by_isr and len(isr) < needed
 
     def _park_produce(self, produce: _ParkedProduce) -> None:
         if produce.required <= self.replica.high_watermark:
@@ -229,8 +225,9 @@ class LeaderRole:
 
     def _complete_produce(self, produce: _ParkedProduce) -> None:
         error = NO_ERROR
-        if self.too_few_in_sync():
-            # The ISR has committed the record, but is smaller than min.insync.replicas.
+        if self._is_below_min_isr(self.maximal_isr):
+            # The ISR has committed the record, but is smaller than min.insync.replicas. The high watermark
+            # has waited for a member that is only proposed so far, too: it counts.
             error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.ctx.reply(produce.reply_to, ProduceResponse(self.replica.tp, error, produce.base_offset))
 
@@ -250,35 +247,24 @@ class LeaderRole:
     # ------------------------------------------------------------ fetch
 
     def fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
-        log = self.log
-        replica = self.replica
-        offset = request.offset
-        from_follower = request.replica != CONSUMER
-        limit = log.end_offset if from_follower else replica.high_watermark
-        if offset > log.end_offset or offset < log.start_offset:
-            error = ErrorCode.OFFSET_OUT_OF_RANGE
-            self.ctx.reply(reply_to, FetchResponse(replica.tp, error, offset, request.current_leader_epoch))
+        fetches = self.fetches
+        if fetches.out_of_range(request, reply_to):
             return
-        if from_follower:
-            follower = self.followers.get(request.replica)
-            if follower is None or (
-                request.broker_epoch < follower.broker_epoch and self.ctx.guards.incarnation_in_isr
-            ):
-                # Not a replica of this partition, or a process that was restarted since it sent this.
-                error = ErrorCode.NOT_LEADER_OR_FOLLOWER if follower is None else ErrorCode.STALE_BROKER_EPOCH
-                self.ctx.reply(
-                    reply_to, FetchResponse(replica.tp, error, offset, request.current_leader_epoch)
-                )
-                return
-            if offset < limit or request.max_wait_ms == 0:
-                self._answer_fetch(request, reply_to, limit)
-            else:
-                self._park_fetch(request, reply_to, now)
-            self._book_fetch(request, follower, now)
-        elif offset < limit or request.max_wait_ms == 0:
-            self._answer_fetch(request, reply_to, limit)
-        else:
-            self._park_fetch(request, reply_to, now)
+        limit = fetches.limit(request)
+        if request.replica == CONSUMER:
+            fetches.answer_or_park(request, reply_to, limit, now)
+            return
+        follower = self.followers.get(request.replica)
+        if follower is None or (
+            request.broker_epoch < follower.broker_epoch and self.ctx.guards.incarnation_in_isr
+        ):
+            # Not a replica of this partition, or a process that was restarted since it sent this.
+            error = ErrorCode.NOT_LEADER_OR_FOLLOWER if follower is None else ErrorCode.STALE_BROKER_EPOCH
+            epoch = request.current_leader_epoch
+            self.ctx.reply(reply_to, FetchResponse(self.replica.tp, error, request.offset, epoch))
+            return
+        fetches.answer_or_park(request, reply_to, limit, now)
+        self._book_fetch(request, follower, now)
 
     def _book_fetch(self, request: FetchRequest, follower: FollowerProgress, now: Millis) -> None:
         before = follower.log_end_offset
@@ -295,72 +281,10 @@ class LeaderRole:
         if self._record_deletion is not None:
             self._record_deletion.progressed()
 
-    def _answer_fetch(self, request: FetchRequest, reply_to: ReplyTo, limit: Offset) -> None:
-        replica = self.replica
-        response = FetchResponse(replica.tp, NO_ERROR, request.offset, request.current_leader_epoch)
-        try:
-            response.batches = self.log.read(request.offset, limit, request.max_bytes)
-            response.high_watermark = replica.high_watermark
-            response.log_start_offset = self.log.start_offset
-        except StorageFailure as failure:
-            replica.storage_failed(failure)
-            response.error = ErrorCode.KAFKA_STORAGE_ERROR
-        self.ctx.reply(reply_to, response)
-
-    def _park_fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
-        deadline = now + request.max_wait_ms
-        self._fetches[reply_to] = _ParkedFetch(request, deadline)
-        if request.max_wait_ms < FOREVER:
-            self._fetch_timer = self.ctx.set_earlier(self._fetch_timer, deadline, self._expire_fetches)
-
-    def _release_fetches(self) -> None:
-        """Answer every parked fetch that has records to read now."""
-        if not self._fetches:
-            return
-        end, committed = self.log.end_offset, self.replica.high_watermark
-        released = []
-        for reply_to, parked in self._fetches.items():
-            limit = committed if parked.request.replica == CONSUMER else end
-            if parked.request.offset < limit:
-                self._answer_fetch(parked.request, reply_to, limit)
-                released.append(reply_to)
-        for reply_to in released:
-            del self._fetches[reply_to]
-
-    def release_fetch(self, reply_to: ReplyTo) -> None:
-        """Answer a parked fetch now with the available records: another partition of its request has data."""
-        parked = self._fetches.pop(reply_to, None)
-        if parked is not None:
-            request = parked.request
-            committed = self.replica.high_watermark
-            limit = committed if request.replica == CONSUMER else self.log.end_offset
-            self._answer_fetch(request, reply_to, limit)
-
-    def withdraw_fetch(self, reply_to: ReplyTo) -> FetchRequest | None:
-        """Forget a parked fetch without an answer, and return it."""
-        parked = self._fetches.pop(reply_to, None)
-        return None if parked is None else parked.request
-
-    def release_fetches_of_followers(self) -> None:
-        """Answer followers without records, for example because the log start has moved."""
-        for reply_to in [to for to, parked in self._fetches.items() if parked.request.replica != CONSUMER]:
-            self.release_fetch(reply_to)
-
     def delete_records(self, request: DeleteRecordsRequest, reply_to: ReplyTo, now: Millis) -> None:
         if self._record_deletion is None:
             self._record_deletion = RecordDeletion(self)
         self._record_deletion.request(request, reply_to, now)
-
-    def _expire_fetches(self, now: Millis) -> None:
-        if not self.is_current:
-            return
-        self._fetch_timer = None
-        waiting, self._fetches = self._fetches, {}
-        for reply_to, parked in waiting.items():
-            if parked.deadline <= now:
-                self._answer_fetch(parked.request, reply_to, parked.request.offset)
-            else:
-                self._park_fetch(parked.request, reply_to, parked.deadline - parked.request.max_wait_ms)
 
     def end_offset_for(self, asker: BrokerId) -> tuple[ErrorCode, Offset]:
         """ListOffsets(latest). A new leader does not know the true high watermark until it has passed the
@@ -400,7 +324,7 @@ class LeaderRole:
                     self._complete_produce(produce)
                 else:
                     self._produces.append(produce)
-        self._release_fetches()
+        self.fetches.release()
 
     # ------------------------------------------------------------ the in-sync replicas
 

@@ -32,6 +32,7 @@ from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.producer_state import ProducerStates
+from tidelog.core.replication.waiting_fetches import WaitingFetches
 from tidelog.core.types import (
     NO_EPOCH,
     NO_LEADER,
@@ -54,6 +55,7 @@ class Replica:
     __slots__ = (
         "_relief_due",
         "ctx",
+        "follower_reads",
         "former_followers",
         "high_watermark",
         "in_use_since",
@@ -78,6 +80,8 @@ class Replica:
         self.in_use_since: Millis = NEVER
         """When this process first had a role in the partition."""
         self._relief_due: dict[type, Millis] = {}
+        self.follower_reads: WaitingFetches | None = None
+        """Consumers that wait at this replica while it does not lead, if there were any."""
         self.producers = ProducerStates()
         log.restore_producers(self.producers)
 
@@ -88,7 +92,7 @@ class Replica:
         self._assigned(assignment, now)
         role = self.role
         if not isinstance(role, LeaderRole):
-            self._stop_following()
+            self.step_down()
             known = {} if self.ctx.guards.reset_followers_on_new_leadership else self.former_followers
             self.role = role = LeaderRole(self, known)
         try:
@@ -136,6 +140,8 @@ class Replica:
     def step_down(self) -> None:
         """Give up the role: answer waiting requests with an error, stop fetching."""
         self._stop_following()
+        if self.follower_reads is not None:
+            self.follower_reads.release_all()
         role, self.role = self.role, None
         if isinstance(role, LeaderRole):
             self.former_followers = role.followers
@@ -240,14 +246,14 @@ class Replica:
 
     # ------------------------------------------------------------ requests that only a leader serves
 
-    def _refusal(self, current_leader_epoch: LeaderEpoch) -> ErrorCode:
+    def _refusal(self, current_leader_epoch: LeaderEpoch, *, from_any_replica: bool = False) -> ErrorCode:
         """Epochs are checked before leadership, because their errors are more specific (KIP-320)."""
         if current_leader_epoch != NO_EPOCH and self.ctx.guards.fence_fetch_by_epoch:
             if current_leader_epoch < self.leader_epoch:
                 return ErrorCode.FENCED_LEADER_EPOCH
             if current_leader_epoch > self.leader_epoch:
                 return ErrorCode.UNKNOWN_LEADER_EPOCH
-        if isinstance(self.role, LeaderRole):
+        if from_any_replica or isinstance(self.role, LeaderRole):
             return NO_ERROR
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -259,20 +265,42 @@ class Replica:
             self.ctx.reply(reply_to, ProduceResponse(self.tp, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
-        error = self._refusal(request.current_leader_epoch)
+        from_any = request.from_any_replica and self.ctx.generation.followers_serve_consumers
+        error = self._refusal(request.current_leader_epoch, from_any_replica=from_any)
         role = self.role
-        if error is NO_ERROR and isinstance(role, LeaderRole):
-            role.fetch(request, reply_to, now)
-        else:
+        if error is not NO_ERROR:
             self.ctx.reply(
                 reply_to, FetchResponse(self.tp, error, request.offset, request.current_leader_epoch)
             )
+        elif isinstance(role, LeaderRole):
+            role.fetch(request, reply_to, now)
+        else:
+            reads = self.follower_reads
+            if reads is None:
+                self.follower_reads = reads = WaitingFetches(self)
+            if not reads.out_of_range(request, reply_to):
+                reads.answer_or_park(request, reply_to, self.high_watermark, now)
+
+    @property
+    def _waiting_fetches(self) -> WaitingFetches | None:
+        role = self.role
+        return role.fetches if isinstance(role, LeaderRole) else self.follower_reads
+
+    def release_fetch(self, reply_to: ReplyTo) -> None:
+        """Answer a parked fetch now, because another partition of its request has data."""
+        fetches = self._waiting_fetches
+        if fetches is not None:
+            fetches.release_one(reply_to)
+
+    def withdraw_fetch(self, reply_to: ReplyTo) -> FetchRequest | None:
+        """Forget a parked fetch: there is no use for its answer any more."""
+        fetches = self._waiting_fetches
+        return None if fetches is None else fetches.withdraw(reply_to)
 
     def renew_fetch(self, reply_to: ReplyTo, now: Millis) -> None:
         """A follower whose fetch waits is there and asks again for the same, with a request that does not
         name the partition. The same rules hold for it as for the first time."""
-        role = self.role
-        parked = role.withdraw_fetch(reply_to) if isinstance(role, LeaderRole) else None
+        parked = self.withdraw_fetch(reply_to)
         if parked is not None:
             self.fetch(parked, reply_to, now)
 
