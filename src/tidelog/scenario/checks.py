@@ -14,7 +14,7 @@ from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.faults.step import Aimed, Sides, Step
 from tidelog.faults.targets import Takes
 from tidelog.scenario.conditions import OF_REPLICA, Condition
-from tidelog.scenario.grammar import TAKES
+from tidelog.scenario.grammar import TAKES, node
 from tidelog.scenario.head import topic_config
 from tidelog.scenario.line import Line, is_number
 from tidelog.scenario.setup import Setup, SetupError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ADMINISTRATOR = "admin"
 _SENDS = ("send", "produce")
 _ABOUT_VALUES = frozenset(("lost", "duplicated", "rewritten", "reordered"))
+_ONCE = frozenset(("scenario", "title", "source", "cluster"))
+"""Words of the head that stand in one line only; of the others there is one line for each name."""
 _NUMBERS = frozenset(("epoch", "shrinks", "diverged"))
 
 
@@ -40,6 +42,8 @@ def check_step(scenario: Scenario, line: Line, step: Step) -> None:
     elif takes in (Takes.BROKER, Takes.BROKERS, Takes.PAIR):
         for index, broker in enumerate(step.args, start=1):
             _check_broker(setup, line, index, broker)
+        if takes is Takes.PAIR and step.args[0] == step.args[1]:
+            raise line.error(2, "another broker: nothing connects one with itself")
     elif takes is Takes.MEMBER:
         if not 0 <= int(str(step.args[0])) < setup.keepers:
             raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
@@ -71,6 +75,8 @@ def _check_condition(scenario: Scenario, line: Line, condition: Condition) -> No
         _check_replica(scenario, line, 2, args[0])
         if name == "follows":
             _check_replica(scenario, line, 3, args[1])
+            if args[0] == args[1]:
+                raise line.error(3, "another broker: none follows itself")
         if name in ("holds", "knows") and args[1] not in _values(scenario.steps):
             raise line.error(3, "a record that an earlier step sends")
     elif name == "in-flight" and isinstance(args[0], Channel):
@@ -109,6 +115,9 @@ def _check_sides(scenario: Scenario, line: Line, sides: Sides) -> None:
         if place not in known:
             at = next(i for i, word in enumerate(line.words) if place in word.split(",") and i > 0)
             raise line.error(at, f"zones or nodes out of {', '.join(known)}")
+    ends = {node(place) for place in (*sides.left, *sides.right)}
+    if len(ends) == 1 and not ends & set(zones(scenario.setup)):
+        raise line.error(3 if sides.one_way else 2, "another place: nothing connects one with itself")
 
 
 def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
@@ -162,10 +171,13 @@ def zones(setup: Setup) -> list[str]:
 
 def _places(scenario: Scenario) -> list[str]:
     """Everything a step may call a place: zones, brokers (by number and by name), keeper members, clients."""
-    setup = scenario.setup
-    clients = [client.name for client in scenario.clients]
+    return [*_machines(scenario.setup), *(client.name for client in scenario.clients)]
+
+
+def _machines(setup: Setup) -> list[str]:
+    """Zones, brokers and keeper members by their names."""
     brokers = [*map(str, range(setup.brokers)), *(f"broker-{b}" for b in range(setup.brokers))]
-    return [*zones(setup), *brokers, *(f"keeper-{k}" for k in range(setup.keepers)), *clients]
+    return [*zones(setup), *brokers, *(f"keeper-{k}" for k in range(setup.keepers))]
 
 
 def _values(steps: Iterable[Step]) -> set[object]:
@@ -187,8 +199,13 @@ class HeadLines:
         keyword = line.word(0)
         if keyword == "expect":
             self._expectations.append(line)
-        name = "" if keyword == "cluster" else line.word(1)
-        self._lines[keyword, name] = line
+        names = [""] if keyword in _ONCE else str(line.word(1)).split(",")
+        for name in names:
+            before = self._lines.get((keyword, name))
+            self._lines[keyword, name] = line
+            if before is not None and keyword != "topic":  # that is refused with the whole setup
+                what = f"{keyword} {name}".strip()
+                raise line.error(0, f"one line '{what}' only: there is one in line {before.number_in_file}")
 
     def check_cluster(self, scenario: Scenario) -> None:
         """Before the first step: steps may speak of this cluster only."""
@@ -197,10 +214,13 @@ class HeadLines:
         except SetupError as error:
             raise self._refusal(error) from None
         known = zones(scenario.setup)
+        taken = (*_machines(scenario.setup), KEEPER, ADMINISTRATOR)
         for client in scenario.clients:
+            line = self._lines["consumer" if client.producer is None else "producer", client.name]
             if client.zone not in known:
-                line = self._lines["consumer" if client.producer is None else "producer", client.name]
                 raise line.error(line.setting("zone"), f"zone= one of {', '.join(known)}")
+            if client.name in taken:
+                raise line.error(1, f"a client's name that is not also that of a place ({', '.join(taken)})")
 
     def check_expectations(self, scenario: Scenario) -> None:
         for line in self._expectations:

@@ -25,10 +25,10 @@ def is_number(word: str) -> bool:
 class Line:
     """One line of a file, split into words that know their columns."""
 
-    __slots__ = ("_columns", "_number", "_origin", "_text", "words")
+    __slots__ = ("_columns", "_origin", "_text", "number_in_file", "words")
 
     def __init__(self, origin: str, number: int, text: str) -> None:
-        self._origin, self._number, self._text = origin, number, text
+        self._origin, self.number_in_file, self._text = origin, number, text
         self.words: list[str] = []
         self._columns: list[int] = []
         position = 0
@@ -40,7 +40,7 @@ class Line:
 
     def with_words(self, words: list[str]) -> Line:
         """The same place in the file, with other words: those without the punctuation around them."""
-        line = Line(self._origin, self._number, self._text)
+        line = Line(self._origin, self.number_in_file, self._text)
         line.words = words
         return line
 
@@ -58,7 +58,7 @@ class Line:
 
     def _place(self, index: int) -> str:
         column = self._columns[index] if index < len(self._columns) else len(self._text.rstrip()) + 1
-        return f"{self._origin}: line {self._number}, column {column + 1}"
+        return f"{self._origin}: line {self.number_in_file}, column {column + 1}"
 
     def word(self, index: int) -> str:
         return self.words[index] if index < len(self.words) else ""
