@@ -94,7 +94,7 @@ site: $(STAMP) ## the lab as static files in build/site, with Python that runs i
 	$(BIN)/tidelog lab --site build/site
 
 # The variable silences an advertisement of the theme for its successor.
-docs: $(DOCS_STAMP) ## build the documentation as a site into build/docs: index, search, the lab inside
+docs: $(DOCS_STAMP) ## build the documentation as a site into build/docs: search, the lab inside, a playground (npm)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs
 	@echo 'the documentation: build/docs/index.html'
 

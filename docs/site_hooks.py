@@ -4,7 +4,8 @@ Pages outside of `docs/` that belong to the documentation become pages of the si
 written for a reader of the files; here they are made to fit the site. A link to a source file, which the site
 does not have, becomes its text. Where a page says ``<!-- lab: NAME -->`` (or NAME GENERATION),
 the story of that name is played, and is there as a picture that can be stepped through; a picture below that
-line is for readers of the file only.
+line is for readers of the file only. Below it is a link into the whole lab, with Python in the browser, where
+that can be built (npm).
 
 MkDocs is no dependency of the tests that import this: it is loaded when it calls.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +30,13 @@ PROJECT = {
 """Files of the repository, and the pages that they become."""
 ALSO = {"README.md": "index.md", "README.zh-CN.md": "zh/index.md"}
 """Files of the repository that have a counterpart among the pages."""
+
+PLAYGROUND = "playground"
+"""Where the site has the whole lab."""
+_OPEN = {
+    "en": "Change it, search from it, compare all five generations: open it in the playground",
+    "zh": "改写它、从这里搜索、对比全部五代规则：在 playground 里打开",
+}
 
 _LAB = re.compile(r"<!-- lab: ([\w-]+)(?: (hw|epoch))? -->\n(?:\n!\[[^\]]*\]\([^)]*\)\n)?")
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
@@ -45,7 +54,29 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    return fitted(markdown, page.file.src_uri)
+    return fitted(markdown, page.file.src_uri, playground=has_playground())
+
+
+def on_post_build(config: Any) -> None:
+    """The whole lab, beside the pages."""
+    from tidelog.web.pyodide import python_files
+    from tidelog.web.site import write_site
+
+    if has_playground():
+        write_site(Path(config["site_dir"]) / PLAYGROUND, python_files())
+
+
+@cache
+def has_playground() -> bool:
+    """Whether Python for browsers can be had. Without it, the stories in the pages are recordings only."""
+    from tidelog.web.pyodide import NoPyodide, fetched
+
+    try:
+        fetched()
+    except NoPyodide as reason:
+        print(f"the pages have no playground: {reason}", file=sys.stderr)
+        return False
+    return True
 
 
 def stories() -> list[str]:
@@ -63,22 +94,27 @@ def story(name: str) -> str:
     return page([catalogue.load(name)])
 
 
-def fitted(markdown: str, uri: str) -> str:
+def fitted(markdown: str, uri: str, *, playground: bool = False) -> str:
     """The text of a page with links and stories as they are on the site."""
     pieces = _FENCE.split(markdown)
-    return "".join(piece if piece.startswith("```") else _fitted(piece, uri) for piece in pieces)
+    return "".join(piece if piece.startswith("```") else _fitted(piece, uri, playground) for piece in pieces)
 
 
-def _fitted(text: str, uri: str) -> str:
+def _fitted(text: str, uri: str, playground: bool) -> str:
     text = text.replace("-->\n|", "-->\n\n|")  # a table needs an empty line above it here
-    text = _LAB.sub(lambda found: _frame(found[1], found[2] or "hw", uri), text)
+    text = _LAB.sub(lambda found: _frame(found[1], found[2] or "hw", uri, playground), text)
     return _LINK.sub(lambda found: _link(found[1], found[2], uri), text)
 
 
-def _frame(name: str, generation: str, uri: str) -> str:
+def _frame(name: str, generation: str, uri: str, playground: bool) -> str:
     address = posixpath.relpath(f"lab/{name}.html", posixpath.dirname(uri) or ".")
-    address += f"#/s/{name}?g={generation}"
-    return f'<iframe class="lab" src="{address}" title="{name}" loading="lazy"></iframe>\n'
+    story = f"#/s/{name}?g={generation}"
+    frame = f'<iframe class="lab" src="{address}{story}" title="{name}" loading="lazy"></iframe>\n'
+    if not playground:
+        return frame
+    words = _OPEN["zh" if uri.startswith("zh/") else "en"]
+    whole = posixpath.relpath(f"{PLAYGROUND}/index.html", posixpath.dirname(uri) or ".")
+    return f'{frame}<p class="playground"><a href="{whole}{story}">{words} →</a></p>\n'
 
 
 def _link(text: str, target: str, uri: str) -> str:

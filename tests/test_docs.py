@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from bench.processes import PATIENCE_SECONDS
 from docs.site_hooks import PROJECT, fitted, stories
+from tests.web.site_server import needs_pyodide
 
 from tidelog._version import __version__
 from tidelog.core.generations import GENERATIONS
@@ -134,6 +135,9 @@ def test_a_page_is_made_to_fit_the_site() -> None:
     assert 'src="../lab/hw-loss.html#/s/hw-loss?g=hw"' in framed
     assert "images" not in framed
     assert "More." in framed
+    assert "playground" not in framed
+    linked = fitted("<!-- lab: hw-loss -->\n", "zh/page.md", playground=True)
+    assert '<a href="../playground/index.html#/s/hw-loss?g=hw">改写它' in linked
 
 
 def test_the_stories_in_the_pages_are_in_the_catalogue() -> None:
@@ -207,3 +211,6 @@ def test_the_site_is_built_and_needs_no_other_host(tmp_path: Path) -> None:
         assert loaded == [], sheet
     assert (site / "search/search_index.json").stat().st_size > 100_000
     assert (site / "lab/hw-loss.html").stat().st_size > 100_000
+    needs_pyodide()
+    assert (site / "playground/python/tidelog.zip.bin").exists()
+    assert 'href="playground/index.html#/s/hw-loss?g=hw"' in (site / "index.html").read_text("utf-8")
