@@ -254,6 +254,38 @@ def test_a_log_that_cannot_be_created_is_led_elsewhere_until_it_can(tmp_path: Pa
     running.without_tracebacks(line for _, line in lines.said)
 
 
+def test_a_log_that_cannot_be_opened_costs_its_partition_until_it_is_mended(tmp_path: Path):
+    """At the start of its broker. What else the broker has is in sync again; the controller asks for the
+    replica until its file is mended, and no broker is started for that."""
+    lines = running.Lines()
+    with Cluster(ClusterSpec(), tmp_path, on_line=lines) as cluster:
+        for topic in ("whole", "torn"):
+            running.create(cluster, topic, replicas=3)
+            assert running.produce(cluster, topic, ["a", "b"]) == []
+        cluster.broker(1).stop()
+        damaged = tmp_path / "broker-1" / "torn-0" / "leader-epoch-checkpoint"
+        sound = damaged.read_text()
+        damaged.write_text("nonsense")
+        cluster.broker(1).start()
+        cluster.wait_isr("whole", 3)
+        eventually(
+            lambda: (
+                [(p.leader in (2, 3), p.offline) for p in everywhere(cluster, "torn")] == [(True, [1])] * 3
+            ),
+            "two of three replicas serve the topic",
+        )
+        assert running.produce(cluster, "torn", ["c"]) == []
+        assert metric(cluster, 1, "tidelog_offline_replicas") == 1
+        assert "leader-epoch-checkpoint is not a checkpoint" in lines.only(" ERROR ", "torn-0")
+        pids = cluster.pids
+        damaged.write_text(sound)
+        cluster.wait_isr("torn", 3)
+        running.wait_until_equal(cluster, "torn")
+        assert metric(cluster, 1, "tidelog_offline_replicas") == 0
+        assert cluster.pids == pids
+    running.without_tracebacks(line for _, line in lines.said)
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MB for the data of broker 1, where one may be mounted."""

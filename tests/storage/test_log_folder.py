@@ -143,7 +143,7 @@ def test_refusals_hold_nothing(tmp_path: Path) -> None:
     with storage(tmp_path) as opened:
         opened.open(TP)
         opened.open(TopicPartition("topic", 1))
-    (tmp_path / "topic-1" / "leader-epoch-checkpoint").write_text("nonsense")
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("nonsense")
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         refused(tmp_path, "is not a checkpoint")

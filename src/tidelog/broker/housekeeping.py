@@ -28,6 +28,7 @@ class Housekeeping:
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._trouble = ""
+        self._recoveries_told = len(node.storage.recovered)
         self._compacting = self._stopped = False
         settings = node.settings
         self._every(settings.log_retention_check_interval_ms / 1000, self._enforce_retention)
@@ -110,6 +111,10 @@ class Housekeeping:
             if failure:
                 node.fail(failure)
                 return
+        recovered = node.storage.recovered
+        for found in recovered[self._recoveries_told :]:  # of logs that could not be opened at the start
+            node.recovered(found)
+        self._recoveries_told = len(recovered)
         before, self._trouble = self._trouble, node.storage.trouble
         if self._trouble not in ("", before):
             node.log.error("background work on the logs failed: %s", self._trouble)

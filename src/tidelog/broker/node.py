@@ -54,6 +54,7 @@ from tidelog.settings.table import ConfigSource, Described
 from tidelog.settings.topic import topic_defaults
 from tidelog.storage.file_storage import FileStorage
 from tidelog.storage.log.file_log import FileLog
+from tidelog.storage.log.recovery import Recovered
 from tidelog.wire.errors import ErrorCode
 
 KeeperNotice = KeeperReply | WatchFired | SessionStarted | SessionResumed
@@ -311,6 +312,15 @@ class Node:
         elif isinstance(event, BrokerExited):
             self.failure = "log truncation is not allowed"
             self._leave_because(self.failure)
+
+    def recovered(self, found: Recovered) -> None:
+        """Observe what recovery found in a log."""
+        missing = sum(missing.end - missing.first for missing in found.missing)
+        self.observe(
+            happened.LogRecovered(
+                found.tp, found.log_end_offset, found.truncated_bytes, missing, found.finding
+            )
+        )
 
     def report(self) -> None:
         """Flush the recorder and the pending lines of the log."""

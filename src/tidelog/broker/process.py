@@ -214,15 +214,7 @@ async def assemble(
 
 def _report_recovery(node: Node, storage: FileStorage, seconds: float) -> None:
     for found in storage.recovered:
-        node.observe(
-            happened.LogRecovered(
-                found.tp,
-                found.log_end_offset,
-                found.truncated_bytes,
-                sum(missing.end - missing.first for missing in found.missing),
-                found.finding,
-            )
-        )
+        node.recovered(found)
     node.observe(
         happened.StorageRecovered(
             storage.clean_shutdown, len(storage.partitions()), len(storage.recovered), int(seconds * 1000)

@@ -4,6 +4,9 @@ Four checkpoints in the folder cover all logs: how far each is durable, where it
 compacted, and its high watermark. One job at a time writes them, always from the latest state, so an older
 write can never replace a newer one. A deleted partition must be removed from them before one of the same name
 is created; otherwise recovery would apply the old offsets to the new log.
+
+A log that cannot be opened at the start costs its partition only (``unopened.py``): ``open`` tries again. If
+none of the logs can be opened, the folder is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -40,6 +44,7 @@ from tidelog.storage.log.retention import retained_from
 from tidelog.storage.log.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
 from tidelog.storage.log_folder import LogFolder
 from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles, Shared
+from tidelog.storage.unopened import CANNOT_OPEN, UnopenedLog
 
 PRODUCER_EXPIRATION_MS: Millis = 86_400_000
 SYNC_THREADS = 8
@@ -92,6 +97,7 @@ class FileStorage:
         self._jobs = JobQueue(background, self._failed)
         self._sync_threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="sync")
         self._logs: dict[TopicPartition, FileLog] = {}
+        self._unopened: dict[TopicPartition, UnopenedLog] = {}
         self._high_watermarks: dict[TopicPartition, Offset] = {}
         self._gone: set[TopicPartition] = set()
         """Deleted partitions that may still be in the checkpoints."""
@@ -148,14 +154,13 @@ class FileStorage:
         self.clean_shutdown = self._folder.was_left_cleanly()
         self.broker_epoch = self._folder.epoch_of_clean_shutdown()
         for tp, folder in self._folder.logs():
-            opener = LogOpener(folder, self._config(tp), self._shared)
-            opened = opener.open(checkpointed.pop(tp, Checkpointed()), clean=self.clean_shutdown)
-            self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
-            self._found(tp, opened.end_offset, opened.truncated_bytes, opened.missing, opened.findings)
-            taken_out += opened.taken_out
-            if tp in self._high_watermarks:
-                # Lowered, so that the next start does not report the same loss again.
-                self._high_watermarks[tp] = min(self._high_watermarks[tp], opened.end_offset)
+            known = checkpointed.pop(tp, Checkpointed())
+            try:
+                taken_out += self._open_log(tp, folder, known, clean=self.clean_shutdown)
+            except CANNOT_OPEN as error:
+                self._unopened[tp] = UnopenedLog(folder, known, error)
+        if self._unopened and not self._logs:
+            raise StorageRefused(next(iter(self._unopened.values())).reason)
         for tp, gone in checkpointed.items():
             # Removed by hand, or deleted just before a kill. A new log must not get these offsets.
             self._gone.add(tp)
@@ -165,6 +170,30 @@ class FileStorage:
         self._folder.remove_clean_mark()
         if taken_out or self.recovered:
             self._after_checkpoint(lambda: unlink_all(taken_out))
+
+    def _open_log(self, tp: TopicPartition, folder: Path, known: Checkpointed, *, clean: bool) -> list[Path]:
+        """Returns the files to remove once the checkpoints are written."""
+        opened = LogOpener(folder, self._config(tp), self._shared).open(known, clean=clean)
+        try:
+            self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
+        except BaseException:
+            for segment in opened.segments:
+                segment.close()
+            raise
+        self._found(tp, opened.end_offset, opened.truncated_bytes, opened.missing, opened.findings)
+        if tp in self._high_watermarks:
+            # Lowered, so that the next start does not report the same loss again.
+            self._high_watermarks[tp] = min(self._high_watermarks[tp], opened.end_offset)
+        return opened.taken_out
+
+    def _open_again(self, tp: TopicPartition, unopened: UnopenedLog) -> None:
+        """The first attempt may have changed files, so the log is scanned."""
+        try:
+            taken_out = self._open_log(tp, unopened.folder, unopened.checkpointed, clean=False)
+        except CANNOT_OPEN as error:
+            raise StorageFailure(replace(unopened, error=error).reason) from None
+        del self._unopened[tp]
+        self._after_checkpoint(lambda: unlink_all(taken_out))
 
     def _read_checkpoints(self) -> dict[TopicPartition, Checkpointed]:
         path = self._folder.path
@@ -208,10 +237,12 @@ class FileStorage:
                 log.configure(config)
 
     def open(self, tp: TopicPartition) -> FileLog:
-        log = self._logs.get(tp)
-        if log is None:
-            log = self._logs[tp] = self._create(tp)
-        return log
+        if tp not in self._logs:
+            if tp in self._unopened:
+                self._open_again(tp, self._unopened[tp])
+            else:
+                self._logs[tp] = self._create(tp)
+        return self._logs[tp]
 
     def _create(self, tp: TopicPartition) -> FileLog:
         """Create the log, or nothing: the remains of a failed attempt would block the next one."""
@@ -238,23 +269,27 @@ class FileStorage:
         return FileLog(tp, folder, opened, self._config(tp), self._shared)
 
     def partitions(self) -> Sequence[TopicPartition]:
-        return tuple(self._logs)
+        """Those that could not be opened too: they can be deleted."""
+        return (*self._logs, *self._unopened)
 
     def describe(self) -> list[LogDescription]:
         return [log.describe() for log in self._logs.values()]
 
     def delete(self, tp: TopicPartition) -> None:
         """Renaming the folder deletes the log. If the disk refuses the rename, nothing has changed."""
-        log = self._logs.get(tp)
+        log = self._logs.get(tp) or self._unopened.get(tp)
         if log is None:
             self._high_watermarks.pop(tp, None)
             return
         renamed = self._taken_out(log.folder)
-        del self._logs[tp]
         self._high_watermarks.pop(tp, None)
         self._gone.add(tp)
-        self._unsynced_since.pop(log, None)
-        log.abandon()
+        if isinstance(log, FileLog):
+            del self._logs[tp]
+            self._unsynced_since.pop(log, None)
+            log.abandon()
+        else:
+            del self._unopened[tp]
         if renamed is not None:
             self._jobs.submit(lambda: shutil.rmtree(renamed, ignore_errors=True))
         self._jobs.submit(self._write_offsets)
@@ -303,7 +338,9 @@ class FileStorage:
             if self._closed:
                 return
             gone = frozenset(self._gone)
-            logs = self._logs.copy()
+            # In this order: one that is opened meanwhile is in one of them at least.
+            unopened = {tp: log.checkpointed for tp, log in self._unopened.copy().items()}
+            logs = unopened | self._logs.copy()
             path = self._folder.path
             write_offsets(path / RECOVERY_POINTS, {tp: log.recovery_point for tp, log in logs.items()})
             starts = {tp: log.start_offset for tp, log in logs.items() if log.start_offset}
@@ -411,7 +448,10 @@ class FileStorage:
             self._run_all([log.begin_close() for log in self._logs.values()])
             self._jobs.finish()
             self._checkpoint_now()
-            self._folder.leave_clean_mark(self.broker_epoch)
+            if self._unopened:
+                clean = False  # the next start must scan them
+            else:
+                self._folder.leave_clean_mark(self.broker_epoch)
         except (StorageFailure, OSError) as failure:
             self._report(str(failure))
             clean = False

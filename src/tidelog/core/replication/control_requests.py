@@ -213,8 +213,9 @@ class ControlRequests:
     def _replica(self, tp: TopicPartition) -> Replica:
         replica = self._replicas.get(tp)
         if replica is None:
+            log = self._storage.open(tp)  # which may lower the high watermark
             high_watermark = self._storage.checkpointed_high_watermark(tp)
-            replica = self._replicas[tp] = Replica(self._ctx, tp, self._storage.open(tp), high_watermark)
+            replica = self._replicas[tp] = Replica(self._ctx, tp, log, high_watermark)
         return replica
 
     def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> PartitionErrors:
