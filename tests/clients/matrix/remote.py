@@ -79,6 +79,10 @@ class Remote:
             raise RemoteError(f"{words[0]}: {' '.join(rest) or 'no answer'}\n{''.join(self._complaints)}")
         return rest
 
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode
+
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -132,6 +136,11 @@ class RemoteClient(Client):
     @classmethod
     def command(cls) -> list[str]:
         raise NotImplementedError
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a client that was closed. Negative if it had to be killed."""
+        return self._remote.exit_code
 
     def close(self) -> None:
         self._remote.close()
