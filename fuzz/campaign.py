@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from fuzz.attacks import Attack, Ground, bombs, halves, members, ports, storms
+from fuzz.attacks import Attack, Ground, bombs, halves, members, ports, sessions, storms
 from fuzz.evidence import Sent
 from fuzz.frames import Fate, Frame, Frames, waits_seconds
 from fuzz.line import End, Ended, Line, open_line
@@ -39,6 +39,7 @@ ATTACKS: Final[dict[str, Attack]] = {
     "metrics": ports.metrics,
     PAGE: ports.page,
     "members": members.misbehave,
+    "fetch sessions": sessions.confuse,
 }
 
 BURST: Final = 24

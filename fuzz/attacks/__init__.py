@@ -1,6 +1,6 @@
-"""What is no mutated frame: bombs, half frames, storms of connections, members of groups that misbehave, JSON
-and HTTP for the other ports. Each attack is over in seconds; a campaign runs one after the other beside its
-frames.
+"""What is no mutated frame: bombs, half frames, storms of connections, members of groups and fetch sessions
+that misbehave, JSON and HTTP for the other ports. Each attack is over in seconds; a campaign runs one after
+the other beside its frames.
 """
 
 from __future__ import annotations
