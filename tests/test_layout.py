@@ -99,6 +99,15 @@ def test_every_dependency_is_under_the_contract() -> None:
     assert packages == set(contracts["stdlib"]["forbidden_modules"])
 
 
+def test_the_architecture_names_files_of_the_core_that_exist() -> None:
+    page = (ROOT / "docs/design/architecture.md").read_text("utf-8")
+    table = page[page.index("### Its files") : page.index("### A produce with acks=all")]
+    files = {path.stem for path in (ROOT / "src/tidelog/core").rglob("*.py")}
+    named = set(re.findall(r"`(\w+)\.py`", table))
+    assert named
+    assert named <= files
+
+
 def test_import_contracts_hold() -> None:
     """Imports point down, and no package imports what its contract forbids."""
     lint_imports = Path(sys.executable).with_name("lint-imports")

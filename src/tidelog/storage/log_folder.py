@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, TopicPartition
 from tidelog.storage import lock_file
 from tidelog.storage.durable import sync_folder, write_durably
 from tidelog.storage.errors import StorageRefused
+from tidelog.storage.names import PARTITION_FOLDER
 
 META = "meta.properties"
 LOCK = ".lock"
@@ -26,7 +26,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 NAME_LENGTH_MAX = 255
 
-_LOG_NAME = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]{0,9})")
 _HARMLESS = {LOCK, "lost+found"}
 
 
@@ -148,12 +147,12 @@ class LogFolder:
         for path in sorted(self.path.iterdir()):
             if path.is_dir() and path.name.endswith(DELETE_SUFFIX):
                 shutil.rmtree(path, ignore_errors=True)
-            elif path.is_dir() and (found := _LOG_NAME.fullmatch(path.name)):
+            elif path.is_dir() and (found := PARTITION_FOLDER.fullmatch(path.name)):
                 yield TopicPartition(found["topic"], int(found["partition"])), path
 
     def path_of(self, tp: TopicPartition) -> Path:
         name = str(tp)
-        if not _LOG_NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        if not PARTITION_FOLDER.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
             raise ValueError(f"{name!r} cannot be the name of a partition's folder")
         return self.path / name
 

@@ -10,7 +10,6 @@ later, and until then they write their journals, so it waits for them.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,11 +27,11 @@ from tidelog.evidence.parquet.recovery import Sealed, seal_journals
 from tidelog.evidence.tables import REPLICAS
 from tidelog.storage.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, read_epochs, read_offsets
 from tidelog.storage.errors import StorageRefused
+from tidelog.storage.names import SEGMENT
 from tidelog.wire.batch import HEADER, HEADER_SIZE, LENGTH_END
 
 _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
-_LOG: Final = re.compile(r"(\d{20})\.log")
 
 
 def collect_replicas(folder: EvidenceFolder, topic: str, leaders: dict[int, dict[str, Any]]) -> int:
@@ -63,7 +62,7 @@ def _replicas(data: Path, topic: str, root: Path) -> Iterator[list[Row]]:
         name, _, number = path.name.rpartition("-")
         if name != topic or not number.isdigit():
             continue
-        files = sorted(file for file in path.iterdir() if _LOG.fullmatch(file.name))
+        files = sorted(file for file in path.iterdir() if SEGMENT.fullmatch(file.name))
         if not files:
             continue
         tp = TopicPartition(topic, int(number))

@@ -23,9 +23,8 @@ from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.files import Place
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.storage.log_folder import META
+from tidelog.storage.names import PARTITION_FOLDER, SEGMENT
 
-_SEGMENT: Final = re.compile(r"\d{20}\.log")
-_PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]{0,9})")
 _BROKER: Final = re.compile(r"broker-(?P<id>\d{1,9})")
 _OWNER: Final = re.compile(r"^\s*(?:node|broker)\.id\s*=\s*(?P<id>\d{1,9})\s*$", re.MULTILINE)
 _DEPTH_MAX: Final = 4
@@ -53,7 +52,7 @@ def find_segments(path: str | Path) -> list[SegmentFile]:
 def identified(folder: Place, name: str) -> SegmentFile:
     """A segment file with what its place says about it; what that does not say is None."""
     above, last = folder.parted()
-    named = _PARTITION.fullmatch(last)
+    named = PARTITION_FOLDER.fullmatch(last)
     broker = _broker(above)
     if not named:
         return SegmentFile(folder, name, broker)
@@ -62,7 +61,7 @@ def identified(folder: Place, name: str) -> SegmentFile:
 
 def _files(folder: Place, depth: int) -> Iterator[SegmentFile]:
     for name in folder.listed():
-        if _SEGMENT.fullmatch(name):
+        if SEGMENT.fullmatch(name):
             yield identified(folder, name)
     if depth:
         for name in folder.folders():

@@ -1,7 +1,8 @@
 """tidelog for Spark's workers: the package of this process goes to a cluster with the job.
 
 It is what `spark-submit --py-files` does. So a cluster needs no tidelog, and one that has another version
-judges with this one. The packages that kernels import besides (`NEEDED`) are compiled, and must be there.
+judges with this one. The packages that kernels import besides (numpy, pandas, pyarrow, crc32c, cramjam) are
+compiled, and must be there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any, Final
 import tidelog
 from tidelog.pipeline.errors import PipelineError, first_line
 
-NEEDED: Final = ("numpy", "pandas", "pyarrow", "crc32c", "cramjam")
 _LEFT_OUT: Final = ("web", "cli")
 """Packages that no worker imports."""
 

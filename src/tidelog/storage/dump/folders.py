@@ -7,7 +7,6 @@ module checks what concerns several files: that segments follow each other, that
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,11 +18,9 @@ from tidelog.storage.dump.rows import FINDING, Row, Rows, finding, gone, note
 from tidelog.storage.dump.segments import Extent, base_offset_of, segment_rows
 from tidelog.storage.dump.small_files import OFFSET_CHECKPOINTS, PROPERTIES, epoch_rows, offset_rows
 from tidelog.storage.log.segment import LOG_SUFFIX
+from tidelog.storage.names import LEAVING_FOLDER, PARTITION_FOLDER
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-
-_PARTITION = re.compile(r"(?P<topic>[\w.-]+)-(?P<partition>\d+)")
-_LEAVING = re.compile(r"[\w.-]+-\d+\.[0-9a-f]{32}-(delete|future|stray)")
 
 
 def folder_rows(folder: Path, *, records: bool = False) -> Rows:
@@ -61,7 +58,7 @@ def _is_log_dir(folder: Path) -> bool:
 
 def _partitions(folder: Path) -> list[Path]:
     """The folders of partitions, ordered by topic and partition."""
-    found = [(_PARTITION.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir()]
+    found = [(PARTITION_FOLDER.fullmatch(path.name), path) for path in folder.iterdir() if path.is_dir()]
     named = [(match["topic"], int(match["partition"]), path) for match, path in found if match]
     return [path for _, _, path in sorted(named) if _has_segments(path) or (path / LEADER_EPOCHS).exists()]
 
@@ -77,7 +74,7 @@ def _log_dir_rows(folder: Path, *, records: bool) -> Rows:
     partitions = _partitions(folder)
     for partition in partitions:
         yield from partition_rows(partition, checkpoints, records=records, detailed=records)
-    for leaving in sorted(path for path in folder.iterdir() if _LEAVING.fullmatch(path.name)):
+    for leaving in sorted(path for path in folder.iterdir() if LEAVING_FOLDER.fullmatch(path.name)):
         yield note(leaving, "being deleted, not read")
     names = {partition.name for partition in partitions}
     for topic, number in checkpoints.orphans(names):
@@ -116,7 +113,7 @@ def partition_rows(folder: Path, checkpoints: Checkpoints, *, records: bool, det
     if not folder.exists():
         yield gone(folder)
         return
-    found = _PARTITION.fullmatch(folder.name)
+    found = PARTITION_FOLDER.fullmatch(folder.name)
     name = (found["topic"], int(found["partition"])) if found else (folder.name, -1)
     seen, findings = Extent(), 0
     segments = sorted(path for path in folder.glob(f"*{LOG_SUFFIX}") if base_offset_of(path) is not None)

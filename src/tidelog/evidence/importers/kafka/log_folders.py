@@ -23,13 +23,11 @@ from tidelog.settings.properties import PropertiesError, read
 from tidelog.storage.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, read_offsets
 from tidelog.storage.errors import StorageRefused
 from tidelog.storage.log_folder import CLEAN_SHUTDOWN, META
+from tidelog.storage.names import LEAVING_FOLDER, PARTITION_FOLDER, SEGMENT
 
 METADATA: Final = TopicPartition("__cluster_metadata", 0)
 
 _GIVEN: Final = re.compile(r"(?P<id>\d{1,9})=(?P<path>.+)", re.DOTALL)
-_PARTITION: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>0|[1-9][0-9]{0,9})")
-_PASSED_OVER: Final = re.compile(r".+-(?:delete|future|stray)")
-_SEGMENT: Final = re.compile(r"\d{20}\.log")
 
 
 class LogFolderError(EvidenceError):
@@ -78,8 +76,8 @@ def _log_folder(given: str) -> LogFolder:
     logs = {
         TopicPartition(match["topic"], int(match["partition"])): folder
         for name, folder in folders.items()
-        if not _PASSED_OVER.fullmatch(name)
-        and (match := _PARTITION.fullmatch(name))
+        if not LEAVING_FOLDER.fullmatch(name)
+        and (match := PARTITION_FOLDER.fullmatch(name))
         # Other folders may have such names, too: `python-3`.
         and (meta or _has_segment(folder))
     }
@@ -90,7 +88,7 @@ def _log_folder(given: str) -> LogFolder:
         _broker(path, owner, named["id"] if named else None),
         meta.get("cluster.id"),
         logs,
-        sum(bool(_PASSED_OVER.fullmatch(name)) for name in folders),
+        sum(bool(LEAVING_FOLDER.fullmatch(name)) for name in folders),
         stopped_cleanly=CLEAN_SHUTDOWN in names,
     )
     for name in (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANED):
@@ -100,7 +98,7 @@ def _log_folder(given: str) -> LogFolder:
 
 def _has_segment(folder: Path) -> bool:
     try:
-        return any(_SEGMENT.fullmatch(name) for name in os.listdir(folder))
+        return any(SEGMENT.fullmatch(name) for name in os.listdir(folder))
     except OSError:
         return False
 
@@ -119,7 +117,7 @@ def _check_that_it_is_one(
 ) -> None:
     if meta or logs:
         return
-    if any(_SEGMENT.fullmatch(name) for name in names):
+    if any(SEGMENT.fullmatch(name) for name in names):
         raise LogFolderError(f"{path} is the folder of one partition: give the log folder that it is in")
     below = next((name for name in names if (path / name / META).exists()), None)
     if below is not None:

@@ -32,12 +32,12 @@ from tidelog.evidence.importers.kafka.metadata_records import (
     read_record,
 )
 from tidelog.evidence.importers.kafka.segment_files import SegmentFile
+from tidelog.storage.names import SEGMENT
 from tidelog.wire.batch import CorruptBatch
 from tidelog.wire.codec import decode
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.records import LeaderChangeMessage, read_records
 
-_SEGMENT: Final = re.compile(r"\d{20}\.log")
 _SNAPSHOT: Final = re.compile(r"(?P<end>\d{20})-\d{10}\.checkpoint")
 _LEADER_CHANGE: Final = 2
 _UNKNOWN_CONTROLLER: Final = -1
@@ -65,7 +65,7 @@ def read_metadata(folder: Path) -> tuple[Happenings, list[str]]:
 
 def end_of(folder: Path) -> int:
     """The end of a metadata log, exclusive: the longest copy says most."""
-    last = max((path for path in folder.iterdir() if _SEGMENT.fullmatch(path.name)), default=None)
+    last = max((path for path in folder.iterdir() if SEGMENT.fullmatch(path.name)), default=None)
     if last is None:
         return -1
     with SegmentFile(last) as segment:
@@ -74,7 +74,7 @@ def end_of(folder: Path) -> int:
 
 def _files(folder: Path) -> Iterator[tuple[Path, int]]:
     """Files in the order in which they are read, each with the offset below which it is not needed."""
-    logs = sorted(path for path in folder.iterdir() if _SEGMENT.fullmatch(path.name))
+    logs = sorted(path for path in folder.iterdir() if SEGMENT.fullmatch(path.name))
     begin = int(logs[0].stem) if logs else 0
     covered = 0
     snapshots = sorted(

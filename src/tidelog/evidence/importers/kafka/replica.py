@@ -32,8 +32,8 @@ from tidelog.storage.checkpoints import (
 )
 from tidelog.storage.dump.small_files import snapshot_rows
 from tidelog.storage.errors import StorageRefused
+from tidelog.storage.names import SEGMENT
 
-_LOG: Final = re.compile(r"\d{20}\.log")
 _INDEXES: Final = (".index", ".timeindex", ".txnindex")
 _SMALL: Final = re.compile(
     r"\d{20}\.snapshot|\d{20}-\d{10}\.checkpoint|leader-epoch-checkpoint|partition\.metadata"
@@ -94,7 +94,7 @@ def import_replica(source: LogFolder, tp: TopicPartition, target: Path, how: Pla
     folder, notes = source.logs[tp], []
     target.mkdir(parents=True, exist_ok=True)
     files = sorted(path.name for path in folder.iterdir())
-    logs = [name for name in files if _LOG.fullmatch(name)]
+    logs = [name for name in files if SEGMENT.fullmatch(name)]
     kept: list[Path] = []
     for number, name in enumerate(logs):
         last = number == len(logs) - 1
