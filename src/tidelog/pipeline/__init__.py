@@ -33,6 +33,7 @@ def continuity(
     partition_column: str = "partition",
     offset_column: str = "offset",
     value_column: str | None = None,
+    key_column: str | None = None,
     checkpoint: str | None = None,
     connect_offsets: str | None = None,
     history: Sequence[DataFrame] = (),
@@ -43,8 +44,9 @@ def continuity(
     """Compare every offset of a topic with the rows of a table, on the session that is given.
 
     The topic is read from brokers (`bootstrap_servers`) or from log folders (`logs`); the table is a
-    DataFrame, or the path of a table in `format`. `topic_column` None: all rows are of this topic. `history`
-    are earlier versions of the table. Nothing of the session is changed. Raises `PipelineError`.
+    DataFrame, or the path of a table in `format`. `topic_column` None: all rows are of this topic.
+    `key_column`: match rows by the record's key instead of by partition and offset. `history`: earlier
+    versions of the table. Nothing of the session is changed. Raises `PipelineError`.
     """
     from tidelog.pipeline.reconcile.run import Request, open_table, prove
     from tidelog.pipeline.reconcile.table_side import Columns
@@ -53,7 +55,7 @@ def continuity(
         topic,
         bootstrap_servers,
         list(logs),
-        Columns(topic_column, partition_column, offset_column, value_column),
+        Columns(topic_column, partition_column, offset_column, value_column, key_column),
         checkpoint,
         connect_offsets,
         state,

@@ -13,7 +13,7 @@ from tidelog.errors import Refusal, unknown
 if TYPE_CHECKING:
     from tidelog.pipeline.reconcile.run import Request
 
-ROLES = ("topic", "partition", "offset", "value")
+ROLES = ("topic", "partition", "offset", "value", "key")
 
 
 @dataclass(slots=True)

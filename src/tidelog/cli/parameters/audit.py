@@ -89,8 +89,8 @@ TableColumns = Annotated[
     list[str] | None,
     _of_table(
         "ROLE=NAME",
-        "Column for topic, partition, offset or value; repeatable. topic= for none. Values are compared if "
-        "a column is named.",
+        "Column for topic, partition, offset, value or key; repeatable. topic= for none. Values are compared "
+        "if a column is named. With key rows are matched by it, instead of by offset.",
         "--columns",
     ),
 ]

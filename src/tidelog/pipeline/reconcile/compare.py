@@ -51,6 +51,16 @@ _ACCUSED[[_code(Presence.ABSENT, c) for c in _CAUSES if OffsetRange(0, 0, 0, Pre
 
 
 @dataclass(slots=True, frozen=True)
+class KeyFacts:
+    """Of a table that is matched by key, whose rows stand for the last record of their key. Offsets of
+    records that are not the last of their key, of tombstones that are, and of records without a key."""
+
+    superseded: OffsetSet = field(default_factory=OffsetSet)
+    deleted: OffsetSet = field(default_factory=OffsetSet)
+    keyless: OffsetSet = field(default_factory=OffsetSet)
+
+
+@dataclass(slots=True, frozen=True)
 class Known:
     """What else is known of a partition, from a checkpoint and from earlier runs. Ends are exclusive; None:
     not known."""
@@ -63,6 +73,7 @@ class Known:
     recreated: bool = False
     removed: OffsetSet | None = None
     """Offsets that an earlier version of the table had."""
+    keys: KeyFacts = field(default_factory=KeyFacts)
 
 
 @dataclass(slots=True)
@@ -246,7 +257,8 @@ class _Rules:
     def codes(self, stretch: int) -> Any:
         log, rows = self._log, self._rows
         packed = rows.seen.stretches.get(stretch)
-        calm = stretch not in rows.twice.stretches and stretch not in self._different.stretches
+        special = (rows.twice, self._different, self._known.keys.deleted)
+        calm = all(stretch not in each.stretches for each in special)
         same = packed is not None and packed == log.records.stretches.get(stretch)
         if calm and same and bits.unpack(packed or b"").all():
             return _code(Presence.ONCE)
@@ -257,7 +269,8 @@ class _Rules:
         offsets = np.arange(stretch * STRETCH, (stretch + 1) * STRETCH)
         seen = members(rows.seen)
         codes = np.where(seen, self._present(offsets, members), self._absent(offsets, members))
-        codes = np.where(seen & members(self._different), _code(Presence.DIFFERENT), codes)
+        different = seen & members(self._different) & ~members(self._known.keys.deleted)
+        codes = np.where(different, _code(Presence.DIFFERENT), codes)
         return np.where(members(rows.twice), _code(Presence.TWICE), codes)
 
     def _absent(self, offsets: Any, members: Members) -> Any:
@@ -272,6 +285,9 @@ class _Rules:
             ((offsets >= log.stable_end) & (offsets < log.end), AbsenceCause.OPEN),
             (members(log.unreadable), AbsenceCause.UNREADABLE),
             (offsets >= log.end, AbsenceCause.RECREATED if known.recreated else AbsenceCause.TRUNCATED),
+            (members(known.keys.superseded), AbsenceCause.SUPERSEDED),
+            (members(known.keys.deleted), AbsenceCause.DELETED),
+            (members(known.keys.keyless), AbsenceCause.NO_KEY),
             (members(self._removed), AbsenceCause.MAINTENANCE),
             (offsets >= self._arrived, AbsenceCause.NOT_YET),
             (offsets < (known.query_start or 0), AbsenceCause.BEFORE_QUERY),
@@ -289,5 +305,6 @@ class _Rules:
         log = self._log
         uncommitted = members(log.markers) | members(log.aborted)
         codes = np.where(uncommitted, _code(Presence.UNCOMMITTED), _code(Presence.ONCE))
+        codes = np.where(members(self._known.keys.deleted), _code(Presence.NOT_DELETED), codes)
         beyond = Presence.EARLIER_TOPIC if self._known.recreated else Presence.BEYOND_END
         return np.where(offsets >= log.end, _code(beyond), codes)

@@ -25,6 +25,8 @@ class Presence(StrEnum):
     """A row at an offset that the topic does not reach: it was truncated."""
     EARLIER_TOPIC = "of an earlier topic"
     """The same, where the topic is known to have been deleted and created again."""
+    NOT_DELETED = "not deleted"
+    """By key: a row, though the last record of its key is a tombstone."""
 
 
 class AbsenceCause(StrEnum):
@@ -37,6 +39,12 @@ class AbsenceCause(StrEnum):
     """At or behind the last stable offset: readers of committed records do not get it yet."""
     UNREADABLE = "unreadable"
     """The batch in the log folder is damaged, so what it held is unknown."""
+    SUPERSEDED = "superseded"
+    """By key: a later record has the same key, and the table has one row for each key."""
+    DELETED = "deleted by a tombstone"
+    """By key: the last record of the key is a tombstone, so the table has no row."""
+    NO_KEY = "without a key"
+    """By key: the record has none, so no row can be found for it."""
     NOT_YET = "not yet in the table"
     """Behind the end of the streaming query, or without a checkpoint behind the last row of the partition."""
     BEFORE_QUERY = "before the query started"
@@ -58,9 +66,17 @@ class AbsenceCause(StrEnum):
 
 LOSSES: Final = frozenset({AbsenceCause.SKIPPED, AbsenceCause.UNEXPLAINED})
 """Causes of which the pipeline is accused. All others are named and excuse the table."""
-UNDECIDED: Final = frozenset({AbsenceCause.UNREADABLE})
+UNDECIDED: Final = frozenset({AbsenceCause.UNREADABLE, AbsenceCause.NO_KEY})
 """Causes with which the rest of the verdict cannot be conclusive."""
-FAULTS: Final = frozenset({Presence.TWICE, Presence.DIFFERENT, Presence.UNCOMMITTED, Presence.BEYOND_END})
+FAULTS: Final = frozenset(
+    {
+        Presence.TWICE,
+        Presence.DIFFERENT,
+        Presence.UNCOMMITTED,
+        Presence.BEYOND_END,
+        Presence.NOT_DELETED,
+    }
+)
 """What no table that equals its topic has."""
 
 

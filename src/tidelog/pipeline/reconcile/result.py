@@ -65,11 +65,15 @@ class Continuity:
     partitions: list[PartitionResult]
     rows: int
     nowhere: int
-    """Rows of the topic without a partition or an offset."""
+    """Rows of the topic without a partition or an offset; by key: whose key the topic does not have."""
     problems: list[str] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
     earlier_accused: int = 0
     """Offsets that earlier runs with the same state held against the pipeline."""
+    by_key: bool = False
+    """Whether rows were matched by key."""
+    unknown_keys: int = 0
+    """Rows whose key the topic does not have, where it may have had it once."""
 
     @cached_property
     def counts(self) -> Counter[Fate]:
@@ -197,6 +201,8 @@ class Continuity:
             "offsets": self.offsets,
             "rows": self.rows,
             "rows_without_place": self.nowhere,
+            "matched_by": "key" if self.by_key else "offset",
+            "rows_of_unknown_keys": self.unknown_keys,
             "presence": {str(each): self.count(each) for each in Presence},
             "absent": {str(each): self.count(each) for each in AbsenceCause if self.count(each)},
             "lost": self.lost,

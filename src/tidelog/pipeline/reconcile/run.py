@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.pipeline.audit.engines import OnSpark
 from tidelog.pipeline.errors import PipelineError, first_line
@@ -12,8 +12,16 @@ from tidelog.pipeline.reconcile import state as states
 from tidelog.pipeline.reconcile.bits import OffsetSet
 from tidelog.pipeline.reconcile.checkpoint import QueryProgress, read_checkpoint, read_connect_offsets
 from tidelog.pipeline.reconcile.compare import Known, compare
+from tidelog.pipeline.reconcile.keys import LastRecords, last_records
 from tidelog.pipeline.reconcile.result import Continuity
-from tidelog.pipeline.reconcile.table_side import Columns, PartitionRows, TableRows, chosen, fold
+from tidelog.pipeline.reconcile.table_side import (
+    Columns,
+    PartitionRows,
+    TableRows,
+    check_columns,
+    chosen,
+    fold,
+)
 from tidelog.pipeline.reconcile.topic import PartitionLog, TopicLog
 from tidelog.pipeline.reconcile.topic_files import read_logs
 from tidelog.pipeline.reconcile.topic_live import look_at, read_topic
@@ -46,6 +54,8 @@ class Request:
 
     def check(self) -> None:
         """Raises `PipelineError`."""
+        if self.columns.key and self.state:
+            raise PipelineError("choose one of --state and a key: the last record of a key may be an old one")
         if bool(self.bootstrap_servers) == bool(self.logs):
             raise PipelineError("name the topic's source: --bootstrap-servers, or --logs with log folders")
         if self.checkpoint and self.connect_offsets:
@@ -101,28 +111,59 @@ def prove(
         states.State(request.topic) if request.state is None else states.load(request.state, request.topic)
     )
     progress = _progress(request)
-    chosen(table, request.columns, request.topic, {})
+    for each in (table, *history):
+        check_columns(each, request.columns)
     watch("reading the topic")
-    log, judged, recreated = _topic(OnSpark(spark), request, known)
+    topic = _topic(OnSpark(spark), request, known)
+    log, judged, recreated = topic
+    keys = _keys(spark, request, log, progress, watch)
     watch("reading the table")
-    rows = chosen(table, request.columns, request.topic, judged)
-    found = fold(rows, _cores(spark))
-    earlier = [fold(chosen(each, request.columns, request.topic, judged), _cores(spark)) for each in history]
-    watch("comparing")
-    different = _different(spark, rows, request, log)
+    try:
+        rows = _placed(table, request, topic, keys)
+        found = fold(rows, _cores(spark))
+        earlier = [fold(_placed(each, request, topic, keys), _cores(spark)) for each in history]
+        watch("comparing")
+        different = _different(spark, rows, request, log)
+    finally:
+        if keys is not None:
+            keys.release()
     results = []
     for number, part in sorted(log.partitions.items()):
         own = found.partitions.get(number, PartitionRows())
         facts = _known(number, known, progress, recreated, earlier)
+        if keys is not None:
+            # What the topic has no more has no key: nothing says whether it was skipped.
+            facts = replace(facts, batches=(), keys=keys.facts[number])
         values = different.get(number, OffsetSet())
         results.append(compare(part, own, facts, values, _window(part, request)))
     result = Continuity(spark, request.topic, log.source, results, _rows(found), found.nowhere)
+    result.by_key = keys is not None
+    if keys is not None and any(part.log_start for part in log.partitions.values()):
+        result.unknown_keys, result.nowhere = result.nowhere, 0
     result.earlier_accused = known.accused
     result.problems = [f"{log.topic}-{n}: {words}" for n, p in log.partitions.items() for words in p.problems]
     result.unjudged = _unjudged(result, log, found, request, judged)
     if request.state is not None:
         _remember(request.state, known, log, result)
     return result
+
+
+def _keys(
+    spark: SparkSession, request: Request, log: TopicLog, progress: QueryProgress | None, watch: Watch
+) -> LastRecords | None:
+    """None: rows have offsets."""
+    if request.columns.key is None:
+        return None
+    watch("looking for the last record of each key")
+    ends = {} if progress is None else progress.ends
+    return last_records(spark, request.bootstrap_servers, log, ends, _cores(spark))
+
+
+def _placed(table: DataFrame, request: Request, topic: _Topic, keys: LastRecords | None) -> DataFrame:
+    """The rows of the topic with partition, offset and, if it is compared, value."""
+    if keys is None:
+        return chosen(table, request.columns, request.topic, topic.judged)
+    return keys.place(table, request.columns, request.topic)
 
 
 def _progress(request: Request) -> QueryProgress | None:
@@ -133,19 +174,24 @@ def _progress(request: Request) -> QueryProgress | None:
     return None
 
 
-def _topic(
-    engine: OnSpark, request: Request, known: states.State
-) -> tuple[TopicLog, Mapping[int, int], bool]:
+class _Topic(NamedTuple):
     """The topic, from which offset on each of its partitions is judged, and whether it was created anew."""
+
+    log: TopicLog
+    judged: Mapping[int, int]
+    recreated: bool
+
+
+def _topic(engine: OnSpark, request: Request, known: states.State) -> _Topic:
     log = _read(engine, request, known.judged)
     recreated = None not in (known.topic_id, log.topic_id) and known.topic_id != log.topic_id
     if recreated:
-        return _read(engine, request, {}), {}, True
+        return _Topic(_read(engine, request, {}), {}, True)
     judged = dict(known.judged)
     for number, part in log.partitions.items():
         if part.end < judged.get(number, 0):  # truncated: what earlier runs judged is no more
             judged[number] = part.first = part.end
-    return log, judged, False
+    return _Topic(log, judged, False)
 
 
 def _read(engine: OnSpark, request: Request, judged: Mapping[int, int]) -> TopicLog:
@@ -218,6 +264,10 @@ def _unjudged(
         words.append("values: no value column was named")
     if not request.checkpoint and not request.connect_offsets:
         words.append("offsets behind the last row of each partition: no checkpoint was given")
+    if result.unknown_keys:
+        words.append(
+            f"{result.unknown_keys:,} rows whose key the topic does not have: it does not begin at offset 0"
+        )
     if judged:
         words.append("rows that were added below the offsets of earlier runs")
     if uncertain := sum(each.uncertain for each in result.partitions):

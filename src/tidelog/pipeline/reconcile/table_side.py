@@ -42,12 +42,21 @@ _NOWHERE: Final = (-1, -1)
 
 @dataclass(slots=True, frozen=True)
 class Columns:
-    """Names of the table's columns. Without `topic` all rows are the topic's; a given `value` is compared."""
+    """Names of the table's columns. Without `topic` all rows are the topic's; a given `value` is compared.
+    With `key` rows are matched by it, and `partition` and `offset` are not looked at."""
 
     topic: str | None = "topic"
     partition: str = "partition"
     offset: str = "offset"
     value: str | None = None
+    key: str | None = None
+
+    def needed(self, table: DataFrame) -> list[str]:
+        """Those that the table must have. One that is matched by key may lack a column `topic`."""
+        places = [self.partition, self.offset] if self.key is None else [self.key]
+        optional = self.key is not None and not _has(table.schema, self.topic or "")
+        names = [None if optional else self.topic, *places, self.value]
+        return [name for name in names if name is not None]
 
 
 @dataclass(slots=True)
@@ -78,14 +87,8 @@ def chosen(table: DataFrame, columns: Columns, topic: str, judged: Mapping[int, 
     `PipelineError` if the table lacks a column."""
     from pyspark.sql import functions as F
 
-    for name in (columns.topic, columns.partition, columns.offset, columns.value):
-        if name is not None and not _has(table.schema, name):
-            role = _role(columns, name)
-            raise PipelineError(
-                f"the table has no column {name}, only {', '.join(table.columns)}: "
-                f"name the one to use, --columns {role}=… or {role}_column=…"
-            )
-    rows = table if columns.topic is None else table.filter(F.col(columns.topic) == topic)
+    check_columns(table, columns)
+    rows = of_topic(table, columns, topic)
     partition, offset = F.col(columns.partition), F.col(columns.offset)
     if judged:
         old = F.lit(False)
@@ -101,6 +104,25 @@ def chosen(table: DataFrame, columns: Columns, topic: str, judged: Mapping[int, 
     return rows.select(*wanted)
 
 
+def check_columns(table: DataFrame, columns: Columns) -> None:
+    """Raises `PipelineError` if the table lacks one."""
+    for name in columns.needed(table):
+        if not _has(table.schema, name):
+            role = _role(columns, name)
+            by_key = "" if role in {"key", "value"} else ", or match rows by key, --columns key=…"
+            raise PipelineError(
+                f"the table has no column {name}, only {', '.join(table.columns)}: "
+                f"name the one to use, --columns {role}=… or {role}_column=…{by_key}"
+            )
+
+
+def of_topic(table: DataFrame, columns: Columns, topic: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    there = columns.topic is not None and columns.topic in columns.needed(table)
+    return table.filter(F.col(columns.topic or "") == topic) if there else table
+
+
 def _has(schema: Any, name: str) -> bool:
     """Whether there is such a column; a dot leads into a struct."""
     if name in schema.names:
@@ -113,7 +135,7 @@ def _has(schema: Any, name: str) -> bool:
 
 
 def _role(columns: Columns, name: str) -> str:
-    roles = ("topic", "partition", "offset", "value")
+    roles = ("key", "topic", "partition", "offset", "value")
     return next(role for role in roles if getattr(columns, role) == name)
 
 

@@ -33,6 +33,7 @@ _ARROW: Final = pa.schema(
         ("crcs", pa.binary()),
     ]
 )
+_COMPARED: Final = "partition int, offset bigint, value_crc32 bigint"
 _FOUND: Final = "partition int, stretch bigint, different binary"
 _POSITION, _CRC = np.dtype("<u2"), np.dtype("<i8")
 _NULL: Final = -1
@@ -43,7 +44,7 @@ def differing(
     spark: SparkSession, rows: DataFrame, servers: str | None, log: TopicLog
 ) -> dict[int, OffsetSet]:
     """The offsets, by partition, where a row and its record differ. Raises `PipelineError`."""
-    source = _records(spark, servers, log)
+    source = topic_records(spark, servers, log, _COMPARED)
     stretches = sum(len(part.records.stretches) for part in log.partitions.values())
     tasks = max(2, -(-stretches // _STRETCHES_PER_TASK))
     left = source.mapInArrow(partial(_packed, True), _SCHEMA)
@@ -59,8 +60,8 @@ def differing(
     return different
 
 
-def _records(spark: SparkSession, servers: str | None, log: TopicLog) -> DataFrame:
-    """Partition, offset and CRC-32 of the value of every record, by tidelog's own sources."""
+def topic_records(spark: SparkSession, servers: str | None, log: TopicLog, columns: str) -> DataFrame:
+    """Columns of every record, those of aborted transactions included, by tidelog's own sources."""
     from tidelog.pipeline.sources import register
 
     register(spark)
@@ -72,15 +73,14 @@ def _records(spark: SparkSession, servers: str | None, log: TopicLog) -> DataFra
         reader = reader.option("subscribe", topic).option("kafka.isolation.level", "read_uncommitted")
         reader = reader.option("startingOffsets", json.dumps({topic: starts}))
         reader = reader.option("endingOffsets", json.dumps({topic: ends}))
-        wanted = reader.schema("partition int, offset bigint, value_crc32 bigint")
-        return wanted.load()
+        return reader.schema(columns).load()
     listed = [
         {"file": segment.path, "broker": segment.broker, "topic": topic, "partition": number}
         for number, part in log.partitions.items()
         for segment in part.segments
     ]
     reader = spark.read.format("tidelog_log").option("segments", json.dumps(listed))
-    table = reader.schema("partition int, offset bigint, value_crc32 bigint, control boolean").load()
+    table = reader.schema(f"{columns}, control boolean").load()
     first = min((part.first for part in log.partitions.values()), default=0)
     return table.filter(f"offset >= {first} and not control").drop("control")
 

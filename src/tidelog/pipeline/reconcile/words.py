@@ -16,6 +16,7 @@ _FAULTS: Final = {
     Presence.DIFFERENT: "with other bytes",
     Presence.UNCOMMITTED: "of aborted transactions or control records",
     Presence.BEYOND_END: "beyond the end of the topic",
+    Presence.NOT_DELETED: "with a key that was deleted",
 }
 
 
@@ -31,7 +32,8 @@ def verdict(found: Continuity) -> str:
         faults.append(f"{counted(found.lost, 'offset')} lost in the pipeline")
     faults += [f"{found.count(kind):,} {words}" for kind, words in _FAULTS.items() if found.count(kind)]
     if found.nowhere:
-        faults.append(f"{counted(found.nowhere, 'row')} without a partition or an offset")
+        lack = "whose key the topic does not have" if found.by_key else "without a partition or an offset"
+        faults.append(f"{counted(found.nowhere, 'row')} {lack}")
     return f"The table does not equal its topic: {', '.join(faults)}."
 
 
