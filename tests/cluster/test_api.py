@@ -267,6 +267,19 @@ def test_what_cannot_be_done_is_said_in_one_line(kafka: Cluster) -> None:
         kafka.inject("kil", 1)
     with pytest.raises(ClusterError, match="delay 1>2: expected targets like 1, 300ms"):
         kafka.inject("delay", "1>2")
+    with pytest.raises(ClusterError, match="broker 'one': give its number, such as 1"):
+        kafka.kill("one")  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="broker None: give its number, such as 1"):
+        kafka.pause(None)  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match=r"power_loss: name a broker, such as power_loss\(1\)"):
+        kafka.power_loss()
+    for wrong in (-5, "soon"):
+        with pytest.raises(ClusterError, match=f"{wrong!r}: give milliseconds as a number, such as 300"):
+            kafka.delay(1, 2, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="there is no topic nowhere"):
+        kafka.leader_of("nowhere")
+    with pytest.raises(ClusterError, match="topic shared has no partition 7"):
+        kafka.leader_of("shared", 7)
     with kafka.kill(2), pytest.raises(ClusterError, match="pause 2: broker 2 is not running"):
         kafka.pause(2)
     with pytest.raises(ClusterError, match=r"topic shared: .*already exists"):
@@ -282,6 +295,17 @@ def test_a_cluster_that_does_not_run_says_so() -> None:
     cluster = Cluster(brokers=1)
     with pytest.raises(ClusterError, match="the cluster is not running"):
         cluster.wait_in_sync()
+
+
+def test_a_producer_gives_up_a_leader_that_does_not_answer(kafka: Cluster) -> None:
+    """Its connection stays while it is paused: librdkafka would wait for a minute."""
+    topic = kafka.topic("paused")
+    producer = Producer(kafka.client_config("confluent-kafka") | QUIET)
+    producer.produce(topic, "before")
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    with kafka.leader_of(topic).pause():
+        producer.produce(topic, "meanwhile")
+        assert producer.flush(45) == 0
 
 
 # ---------------------------------------------------------------- asyncio

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.cluster.active_fault import ActiveFault
 from tidelog.cluster.directory import BrokerStatus
+from tidelog.cluster.errors import ClusterError
 
 if TYPE_CHECKING:
     from tidelog.cluster.cluster import Cluster
@@ -74,3 +76,25 @@ class BrokerHandle(int):
 
     def resume(self) -> None:
         self._cluster.resume(self)
+
+
+def broker_id(given: object) -> int:
+    """The number of a broker, of what a program gives. Raises `ClusterError`."""
+    try:
+        return int(given)  # type: ignore[call-overload,no-any-return]
+    except (TypeError, ValueError):
+        raise ClusterError(f"broker {given!r}: give its number, such as 1") from None
+
+
+def broker_ids(what: str, given: Iterable[object]) -> list[int]:
+    """The numbers of brokers, of which there must be one. Raises `ClusterError`."""
+    if not (found := [broker_id(each) for each in given]):
+        raise ClusterError(f"{what}: name a broker, such as {what}(1)")
+    return found
+
+
+def milliseconds(given: object) -> int:
+    """A duration. Raises `ClusterError`."""
+    if isinstance(given, int) and given >= 0:
+        return int(given)
+    raise ClusterError(f"{given!r}: give milliseconds as a number, such as 300")

@@ -18,10 +18,18 @@ _RECONNECT_MS_MAX: Final = 500
 """By default clients wait for up to ten seconds, or thirty, before they try a broker again that was away."""
 
 
+_REQUEST_MS: Final = 10_000
+"""A broker that is paused or cut off does not answer. By default librdkafka waits for a minute."""
+
+
 def client_config(library: str, servers: str) -> dict[str, Any]:
     """The settings of a client of this library. Raises `Refusal` for another one."""
     if library == CONFLUENT:
-        return {"bootstrap.servers": servers, "reconnect.backoff.max.ms": _RECONNECT_MS_MAX}
+        return {
+            "bootstrap.servers": servers,
+            "reconnect.backoff.max.ms": _RECONNECT_MS_MAX,
+            "socket.timeout.ms": _REQUEST_MS,
+        }
     if library == KAFKA_PYTHON:
         return {"bootstrap_servers": servers.split(","), "reconnect_backoff_max_ms": _RECONNECT_MS_MAX}
     if library == AIOKAFKA:

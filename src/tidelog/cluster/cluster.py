@@ -23,7 +23,7 @@ from typing import Any, Self, TypeVar
 
 from tidelog.cluster.active_fault import ActiveFault, ActiveFaults, Side, links, node_pairs
 from tidelog.cluster.aio import Supervisor
-from tidelog.cluster.broker_handle import BrokerHandle
+from tidelog.cluster.broker_handle import BrokerHandle, broker_id, broker_ids, milliseconds
 from tidelog.cluster.brokers import OnDeath, OnLine, ignore
 from tidelog.cluster.client_config import client_config
 from tidelog.cluster.directory import BrokerStatus, ClusterStatus
@@ -143,7 +143,7 @@ class Cluster(Waits):
 
     def broker(self, number: int | str) -> BrokerHandle:
         """A broker to do things to. Raises `ClusterError` if there is none with this id."""
-        return BrokerHandle(self, self.supervisor.broker(int(number)).id)
+        return BrokerHandle(self, self.supervisor.broker(broker_id(number)).id)
 
     @property
     def pids(self) -> dict[int, int]:
@@ -220,19 +220,19 @@ class Cluster(Waits):
 
     def kill(self, *brokers: int) -> ActiveFault:
         """As a crash does; returns when the processes are gone."""
-        return self.inject("kill", *map(int, brokers))
+        return self.inject("kill", *broker_ids("kill", brokers))
 
     def power_loss(self, *brokers: int) -> ActiveFault:
         """As if their machines went dark: what was written and not synced is gone."""
-        return self.inject("power", *map(int, brokers))
+        return self.inject("power", *broker_ids("power_loss", brokers))
 
     def pause(self, number: int) -> ActiveFault:
         """It does nothing until it is healed, as in a long garbage collection."""
-        return self.inject("pause", int(number))
+        return self.inject("pause", broker_id(number))
 
     def stop_broker(self, number: int) -> ActiveFault:
         """A controlled shutdown, to its end."""
-        return self.inject("restart", int(number))
+        return self.inject("restart", broker_id(number))
 
     def cut(self, a: Side, b: Side, *, one_way: bool = False) -> ActiveFault:
         """Nothing passes between two sides; `one_way`: nothing from a to b."""
@@ -249,7 +249,7 @@ class Cluster(Waits):
 
     def delay(self, a: Side, b: Side, ms: int, *, one_way: bool = False) -> ActiveFault:
         """What passes between two sides takes so much longer."""
-        return self.inject("delay", *links(a, b, one_way=one_way), f"{ms}ms")
+        return self.inject("delay", *links(a, b, one_way=one_way), f"{milliseconds(ms)}ms")
 
     def hold_replication(self, follower: Side, leader: Side) -> ActiveFault:
         """The fetches of a follower wait on their way to a leader."""
@@ -261,15 +261,15 @@ class Cluster(Waits):
 
     def disk_full(self, number: int) -> ActiveFault:
         """No log of a broker can grow, until it is healed or started again."""
-        return self.inject("full", int(number))
+        return self.inject("full", broker_id(number))
 
     def slow_fsync(self, number: int, ms: int) -> ActiveFault:
         """Every sync takes so much longer."""
-        return self.inject("slow", int(number), f"{ms}ms")
+        return self.inject("slow", broker_id(number), f"{milliseconds(ms)}ms")
 
     def wrong_clock(self, number: int, ms: int) -> ActiveFault:
         """Restart a broker with a clock that is wrong by so much."""
-        return self.inject("clock", int(number), f"{ms:+}ms")
+        return self.inject("clock", broker_id(number), f"{int(ms):+}ms")
 
     def stop_keeper(self) -> ActiveFault:
         """As if its process ended: the port closes, sessions wait in its log."""
@@ -283,10 +283,10 @@ class Cluster(Waits):
 
     def start_broker(self, number: int) -> None:
         """Start a broker again where it was."""
-        self.run(self.supervisor.start_broker(int(number)))
+        self.run(self.supervisor.start_broker(broker_id(number)))
 
     def resume(self, number: int) -> None:
-        self.run(self.supervisor.resume(int(number)))
+        self.run(self.supervisor.resume(broker_id(number)))
 
     def start_keeper(self) -> None:
         self.run(self.supervisor.start_keeper())

@@ -22,6 +22,8 @@ _SOON_SECONDS: Final = 0.005
 """Between questions at the start of a cluster, which takes some hundredths of a second."""
 _COORDINATOR_SECONDS: Final = 10.0
 _ANY_GROUP: Final = "any"
+_ABSENT_SECONDS: Final = 5.0
+"""For so long all brokers must say that there is no such topic: a new one is not known at once."""
 
 Address = tuple[str, int]
 Reachable = Callable[[], Mapping[int, Address]]
@@ -70,7 +72,9 @@ def recovery_points(host: str, metrics_port: int) -> dict[TopicPartition, int]:
 
 async def agreed_controller(reachable: Reachable, timeout_s: float) -> int:
     """The broker that all which can be asked hold to be the controller. Raises `ClusterError`."""
-    return await _agreed(reachable, lambda known: known.controller_id, [], "the controller", timeout_s)
+    return await _agreed(
+        reachable, lambda known: known.controller_id, [], "the controller", timeout_s, lambda known: ""
+    )
 
 
 async def agreed_leader(reachable: Reachable, topic: str, partition: int, timeout_s: float) -> int:
@@ -80,18 +84,28 @@ async def agreed_leader(reachable: Reachable, topic: str, partition: int, timeou
         parts = (part for found in known.topics for part in found.partitions)
         return next((part.leader_id for part in parts if part.partition_index == partition), -1)
 
-    return await _agreed(reachable, leader, [topic], f"the leader of {topic}-{partition}", timeout_s)
+    def absent(known: MetadataResponse) -> str:
+        numbers = [part.partition_index for found in known.topics for part in found.partitions]
+        if partition in numbers:
+            return ""
+        return f"topic {topic} has no partition {partition}" if numbers else f"there is no topic {topic}"
+
+    what = f"the leader of {topic}-{partition}"
+    return await _agreed(reachable, leader, [topic], what, timeout_s, absent)
 
 
-async def _agreed(
+async def _agreed(  # noqa: PLR0917
     reachable: Reachable,
     question: Callable[[MetadataResponse], int],
     topics: list[str],
     what: str,
     timeout_s: float,
+    absent: Callable[[MetadataResponse], str],
 ) -> int:
-    """An answer that names a broker which can be asked and that all of them give."""
+    """An answer that names a broker which can be asked and that all of them give. `absent` says what there is
+    not, by an answer; it is said when all have said so for a while."""
     said: dict[int, set[int]] = {}
+    absent_since = time.monotonic()
     try:
         async with asyncio.timeout(timeout_s):
             while True:
@@ -100,6 +114,11 @@ async def _agreed(
                 named = set().union(*said.values())
                 if all(said.values()) and len(named) == 1 and named <= said.keys():
                     return named.pop()
+                missing = {absent(each) if each else "" for each in answers.values()}
+                if "" in missing or not missing:
+                    absent_since = time.monotonic()
+                elif time.monotonic() > absent_since + _ABSENT_SECONDS:
+                    raise ClusterError(missing.pop())
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise ClusterError(f"after {timeout_s:g} s brokers do not agree on {what}: {_words(said)}") from None
