@@ -110,8 +110,7 @@ def _row(seen: Seen, each: BrokerCondition) -> list[Text | str]:
         state.append(", started by hand", "")
     in_sync, held = seen.replicas_of(number)
     known = seen.topics is not None
-    runs = each.condition is not Condition.DOWN
-    metrics = f"http://{each.broker.host}:{each.broker.metrics_port}/metrics"
+    port = _metrics_port(each) if each.condition is not Condition.DOWN else None
     return [
         str(number),
         state,
@@ -119,8 +118,14 @@ def _row(seen: Seen, each: BrokerCondition) -> list[Text | str]:
         str(seen.led_by(number)) if known else "-",
         Text(f"{in_sync}/{held}", "" if in_sync == held else palette.WARNING) if known else "-",
         "-" if each.pid is None else str(each.pid),
-        metrics if runs and each.broker.metrics_port > 0 else "-",
+        "-" if port is None else f"http://{each.broker.host}:{port}/metrics",
     ]
+
+
+def _metrics_port(each: BrokerCondition) -> int | None:
+    """Of a broker that was started by hand it is unknown: it may have chosen another free port."""
+    port = each.broker.metrics_port
+    return None if port <= 0 or each.by_hand else port
 
 
 def _verdict(seen: Seen) -> list[Text]:
@@ -180,7 +185,7 @@ def _broker_json(seen: Seen, each: BrokerCondition) -> dict[str, Any]:
         "address": each.broker.address,
         "pid": each.pid,
         "by_hand": each.by_hand,
-        "metrics_port": each.broker.metrics_port if each.broker.metrics_port > 0 else None,
+        "metrics_port": _metrics_port(each),
         "leads": seen.led_by(each.broker.id) if known else None,
         "replicas": held if known else None,
         "in_sync": in_sync if known else None,
