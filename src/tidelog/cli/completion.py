@@ -16,7 +16,7 @@ from typing import Final
 VARIABLE: Final = "_TIDELOG_COMPLETE"
 
 Completer = Callable[[str], list[str]]
-"""What may stand where this incomplete word stands."""
+"""What may be typed in place of this incomplete word."""
 
 
 def words(*known: str) -> Completer:

@@ -37,7 +37,7 @@ class Answers:
         return await isr(self._asked, topic, partition, timeout_s)
 
     async def wait_isr(self, topic: str, wanted: InSync, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until all brokers that can be asked know so many replicas, or these brokers, to be in sync for each
+        """Until all brokers that answer know this many replicas, or these brokers, to be in sync for each
         partition of a topic."""
         await wait_isr(self._asked, topic, wanted, timeout_s)
 

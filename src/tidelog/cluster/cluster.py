@@ -204,7 +204,7 @@ class Cluster(Waits):
         return self.run(self.supervisor.isr(topic, partition, timeout_s=timeout_s))
 
     def wait_isr(self, topic: str, wanted: InSync, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until all brokers that can be asked know so many replicas, or these brokers, to be in sync for each
+        """Until all brokers that answer know this many replicas, or these brokers, to be in sync for each
         partition of a topic: `wait_isr("orders", 3)`, `wait_isr("orders", {1, 2})`."""
         self.run(self.supervisor.wait_isr(topic, wanted, timeout_s=timeout_s))
 

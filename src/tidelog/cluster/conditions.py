@@ -1,7 +1,7 @@
 """How each broker of a cluster is, seen from outside: for commands, which do not run the cluster.
 
 `cluster.json` says what the cluster has started. The locks say what runs now, brokers started by hand
-included. The system says which process is stopped by a signal, whoever sent it.
+included. The system says which process is stopped by a signal, also if another program sent it.
 """
 
 from __future__ import annotations

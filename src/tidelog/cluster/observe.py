@@ -125,7 +125,7 @@ async def _agreed(  # noqa: PLR0917
 
 
 async def wait_isr(reachable: Reachable, topic: str, wanted: InSync, timeout_s: float) -> None:
-    """Until all brokers that can be asked know so many replicas, or these brokers, to be in sync for every
+    """Until all brokers that answer know this many replicas, or these brokers, to be in sync for every
     partition of a topic. Raises `ClusterError`."""
     saw: dict[int, list[frozenset[int]]] = {}
     try:

@@ -28,7 +28,7 @@ class Interfering:
     after: bool = False
     """The request is carried out first."""
     times: int = 0
-    """So many requests, counted over all brokers; 0: all."""
+    """The number of requests, counted over all brokers; 0: all."""
     client: str = ""
     topic: str = ""
 

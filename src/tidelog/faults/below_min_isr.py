@@ -1,4 +1,4 @@
-"""So many replicas of a topic crash at once that the rest are fewer than its min.insync.replicas.
+"""Enough replicas of a topic crash at once that fewer than its min.insync.replicas are left.
 
 The survivors are in sync, but too few: a leader refuses acks=all until a replica is back. A minimum of 1 has
 no such state: below it there is no leader to refuse, so searches and trials refuse the fault.

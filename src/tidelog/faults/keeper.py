@@ -14,7 +14,7 @@ from tidelog.faults.testbed import Ability, Testbed
 
 MEMBERS: Final = ("keeper-1", "keeper-2", "keeper-3")
 _MAJORITY_SHARE: Final = 0.6
-"""Of the losses in trials, so many take the majority; the others one member of three."""
+"""The share of losses in trials that take the majority; the others take one member of three."""
 
 
 class Keeper(Fault):

@@ -126,7 +126,7 @@ class _Calendar:
         return duration
 
     def all_back_at(self, at: int) -> int:
-        """When everybody is back, the keeper included."""
+        """When all brokers and the keeper are back."""
         return max(at, self._keeper_back_at + 1, *(b + _PAUSE_BETWEEN_MS for b in self._back_at.values()))
 
     def all_away(self, until: int) -> None:

@@ -22,7 +22,7 @@ class Ability(Enum):
     LINKS = "links"
     """Links can be cut and slowed down."""
     MESSAGES = "messages"
-    """Messages can be told apart, and held."""
+    """Messages can be distinguished, and held."""
     SLOW_DISK = "slow disk"
 
 

@@ -15,7 +15,7 @@ from tidelog.kafka_client.reading import ReadRecord
 from tidelog.kafka_client.writing import OnWait
 
 WHERE: Final = re.compile(r"beginning|end|-?\d{1,18}")
-"""Where to begin: also at an offset, or so many records before the end."""
+"""Where to begin: also at an offset, or N records before the end (-N)."""
 
 
 @dataclass(frozen=True, slots=True)

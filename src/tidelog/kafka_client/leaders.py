@@ -1,7 +1,7 @@
 """Connections to the leaders of one topic, which survive fail-overs: for commands that run for a while.
 
-Whoever answers is asked for metadata: first the servers that were given, then every broker that was seen. A
-connection that fails is dropped by `forget`, and the leader is looked up again.
+Any broker that answers is asked for metadata: first the servers that were given, then every broker that was
+seen. A connection that fails is dropped by `forget`, and the leader is looked up again.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class Stream:
 
 class SendRecorder:
     """Records the sends of one producer. Used by several threads. `streams`, `limit`, `header` and
-    `transaction` are for whoever stores rows without a call for each (`confluent.py`)."""
+    `transaction` are for callers that store rows without a call for each (`confluent.py`)."""
 
     def __init__(
         self,

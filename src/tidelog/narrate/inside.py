@@ -1,6 +1,6 @@
 """What brokers, keeper members and clients know, as phrases: what logs, leader and ISR alone do not show.
 
-A fact is said when it changes. Most facts are for readers who ask for detail; a broker that misinforms
+A fact is shown when it changes. Most facts are for readers who ask for detail; a broker that misinforms
 clients, and a keeper whose members or sessions change, are said to every reader.
 """
 
@@ -25,10 +25,10 @@ from tidelog.scenario.snapshot import (
 class Fact(NamedTuple):
     about: tuple[object, ...]
     state: object
-    """The fact is said again when this is another one. It leaves out what always changes, such as time."""
+    """The fact is shown again when this changes. It leaves out what always changes, such as time."""
     phrase: Phrase
     notable: bool = False
-    """A change of it is said to every reader."""
+    """Every reader is shown a change of it."""
 
 
 _NEW = object()

@@ -197,7 +197,7 @@ class ClusterStage(Stage):
         return found
 
     def _scenario_time(self, real_ms: int) -> Millis:
-        """So many real milliseconds from now, by the clocks of brokers."""
+        """A number of real milliseconds from now, by the clocks of brokers."""
         return self.now + self._pace.scenario_ms(real_ms / 1000)
 
     def events(self) -> list[tuple[Millis, object]]:

@@ -48,7 +48,7 @@ READ_PAUSE_SECONDS = 0.01
 
 STATE = "/state"
 ScenarioTime = Callable[[int], Millis]
-"""The scenario's time so many real milliseconds from now."""
+"""The scenario's time a number of real milliseconds from now."""
 
 
 @dataclass(slots=True, frozen=True)

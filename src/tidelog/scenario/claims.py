@@ -1,4 +1,4 @@
-"""What a passage of the narration may claim, and whether it is true of the steps that it tells of.
+"""What a passage of the narration may claim, and whether it is true of its steps.
 
 A claim is about a chapter: the step below the comment and those after it, up to the next comment. Some ask
 for an event in one of these steps (``leader=1``: the keeper is given leader 1), the others for a state after

@@ -53,7 +53,7 @@ class ExistingCluster(Waits):
         return name
 
     def wait_isr(self, topic: str, wanted: InSync, *, timeout_s: float = ANSWER_SECONDS) -> None:
-        """Until so many replicas, or these brokers, are in sync for each partition of a topic."""
+        """Wait until this many replicas, or these brokers, are in sync for each partition of a topic."""
 
         def seen() -> str:
             found = in_sync(self._metadata([topic]))

@@ -131,7 +131,7 @@ class Faults:
     # ------------------------------------------------------------ topics
 
     def below_min_isr(self, topic: str, partition: int = 0) -> ActiveFault:
-        """So many replicas die that fewer than `min.insync.replicas` are left: acks=all is refused."""
+        """Kill replicas until fewer than `min.insync.replicas` are left: acks=all is refused."""
         view, needed = self._partition(topic, partition), self._min_isr(topic)
         if needed < 2:
             raise ClusterError(

@@ -43,7 +43,7 @@ class Wanted:
     """What a marker asks for."""
 
     n: int = 20
-    """So many schedules."""
+    """The number of schedules."""
     seed: int | None = None
     seconds: float = 2.0
     """Faults begin within this time after the body of the test begins."""

@@ -213,7 +213,7 @@ def _guard(hosts: tuple[str, ...]) -> Callable[[Request, Next], Awaitable[Respon
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, so that the port is known before anything is said. Raises `Refusal`."""
+    """A bound socket, so that the port is known before anything is printed. Raises `Refusal`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:

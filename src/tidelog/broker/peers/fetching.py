@@ -1,13 +1,13 @@
 """The fetches of a follower to one leader, in a fetch session (KIP-227).
 
-The core fetches one partition at a time. Here one request stands at the leader for all of them, and names
+The core fetches one partition at a time. Here one request waits at the leader for all of them, and names
 only those that the core fetches at another position than before.
 
 Rules of the file:
 
 * The first request opens the session: it names everything that is due, and its answer brings the id. What
   becomes due meanwhile does not wait for data with it: an empty request makes the leader answer the first.
-* Within the session a request stands for all partitions, named or not. Whatever becomes due while one waits
+* Within the session a request is for all partitions, named or not. What becomes due while one waits
   goes out at once, with the next request: the leader answers the waiting one (``replica_session.py``). At
   most two are under way, so that a slow leader gets few requests with many partitions.
 * A partition that the core has not fetched again after an answer leaves the session with the next request:

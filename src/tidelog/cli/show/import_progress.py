@@ -11,7 +11,7 @@ from tidelog.cli.show.output import console
 
 @contextmanager
 def watched(*, quiet: bool) -> Iterator[Callable[[int, int, str], object]]:
-    """Told how many bytes of how many are imported, and what is now."""
+    """Called with the bytes imported, the bytes in all, and what is imported now."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, words: None
         return

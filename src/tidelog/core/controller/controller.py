@@ -201,7 +201,7 @@ class Controller:
         if ctx.generation.tracks_eligible_leaders:
             # Who is eligible depends on min.insync.replicas. A wrong one would make unsafe leaders eligible.
             self._configs.take_all((yield Children(keeper_paths.TOPIC_CONFIGS)), cluster.topics)
-        yield from machines.registered(registered, everybody=True)
+        yield from machines.registered(registered, complete=True)
         for topic in cluster.topics:
             self._watch_topic(topic)
         if generation.informs_before_roles:

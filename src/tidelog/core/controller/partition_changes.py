@@ -213,11 +213,11 @@ class EligibleLeaderMachines(StateMachines):
 
     # ------------------------------------------------------------ brokers come
 
-    def registered(self, nodes: Mapping[BrokerId, StoredNode], *, everybody: bool = False) -> Task:
-        """Handle new registrations, before anything is sent to these brokers. ``everybody``: these are all
+    def registered(self, nodes: Mapping[BrokerId, StoredNode], *, complete: bool = False) -> Task:
+        """Handle new registrations, before anything is sent to these brokers. ``complete``: these are all
         registered brokers, at the start of this controller."""
         cluster = self.cluster
-        if everybody:
+        if complete:
             yield from self._read_last_epochs()
             away = (broker for replicas in cluster.assignments.values() for broker in replicas)
             self._not_fenced = {broker: None for broker in sorted(set(away)) if broker not in nodes}

@@ -412,7 +412,7 @@ class StateMachines:
         yield from self.elect_offline_partitions()
         yield from self.replicas_offline(replicas)
 
-    def registered(self, nodes: Mapping[BrokerId, StoredNode], *, everybody: bool = False) -> Task:
+    def registered(self, nodes: Mapping[BrokerId, StoredNode], *, complete: bool = False) -> Task:
         """Brokers have registered; nothing has been sent to them yet."""
         yield from ()
 

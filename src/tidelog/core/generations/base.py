@@ -120,7 +120,7 @@ class Generation(ABC):
         return True
 
     def insync_replicas_needed(self, configured: int, replicas: int) -> int:
-        """How many in-sync replicas acks=all needs, where a partition has so many replicas."""
+        """How many in-sync replicas acks=all needs, for a partition with that many replicas."""
         return configured
 
     def epoch_end(self, log: Log, asked: LeaderEpoch) -> EpochEnd:

@@ -27,7 +27,7 @@ class Invariant:
         self.history = history
 
     def handlers(self) -> Handlers:
-        """Which events this invariant wants to see."""
+        """The events that this invariant looks at."""
         return {}
 
     def at_end(self) -> None:

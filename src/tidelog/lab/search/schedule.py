@@ -7,7 +7,7 @@ source of chance, seeded, so a seed names a schedule. Three ways to decide:
 * **random**: any deliverable message, any fault, at any time;
 * **pct**: probabilistic concurrency testing. Channels get random priorities, the highest goes first, and at
   a few random moments the favourite is demoted: finds bugs of small depth with a known probability;
-* **exhaustive**: the fair schedule and every deviation from it with at most so many faults.
+* **exhaustive**: the fair schedule and every deviation from it with a bounded number of faults.
 
 When the operations are used up everything is healed and given time, and the final claims are checked.
 """
@@ -37,7 +37,7 @@ from tidelog.scenario.violations import Broken, Grade
 
 CONVERGENCE_LIMIT_MS = 120_000
 _EXHAUSTIVE_TICKS = 12
-"""How far the exhaustive search looks: so many timers, which is long enough for a session to expire twice."""
+"""How far the exhaustive search looks, in timers: it is long enough for a session to expire twice."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 

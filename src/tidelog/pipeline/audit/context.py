@@ -1,4 +1,4 @@
-"""What every kernel knows besides its piece: partitions, what happened to them, and how time is told. It is
+"""What every kernel knows besides its piece: partitions, what happened to them, and the clocks. It is
 made on the driver, small, and travels to all workers."""
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Context:
     histories: Mapping[int, History]
     moves: Mapping[int, Moves]
     known_marks: Mapping[int, tuple[Ints, Ints]]
-    """The highest watermark that a leader of the partition had told by a time: times, and watermarks."""
+    """The highest watermark that a leader of the partition had reported by a time: times, and watermarks."""
     enough: Mapping[int, Ints]
     """When a partition had as many replicas in sync as were promised, in order."""
     deaths: list[Death]
@@ -109,7 +109,7 @@ class Context:
     committed: frozenset[str] = frozenset()
     """Transactions in doubt of which something was seen."""
     audits: frozenset[str] = frozenset()
-    """What is looked for; the rest is not told."""
+    """What is looked for; other findings are dropped."""
     keyed: bool = True
     """Whether sends or reads tell keys. If none does, the keys of the log are compared with nothing."""
     scratch: str = ".scratch"
@@ -233,7 +233,7 @@ def _commits(moves: Moves) -> list[Commit]:
 def _known_marks(
     moves: Mapping[int, Moves], happened: list[dict[str, Any]], numbers: Mapping[tuple[str, int], int]
 ) -> dict[int, tuple[Ints, Ints]]:
-    """Only of partitions of which a move was told. What the next leader may serve it knew as a follower: it
+    """Only of partitions with a reported move. What the next leader may serve it knew as a follower: it
     says so when it becomes leader."""
     leaders: dict[int, list[tuple[int, int]]] = {}
     for row in happened:

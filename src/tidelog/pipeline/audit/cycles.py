@@ -7,7 +7,7 @@ Rules of the file:
   once, with one of its shortest cycles as the example. Knots are found by Kosaraju's algorithm (1978):
   they are what is reached both along the edges and against them. There is no recursion: depth is bounded by
   memory, not by the stack.
-* Looking for the shortest cycle is given up after so many steps: any cycle of a knot is an example.
+* The search for the shortest cycle stops after a bounded number of steps: any cycle of a knot is an example.
 """
 
 from __future__ import annotations

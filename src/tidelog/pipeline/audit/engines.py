@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Kernel = Callable[[Any, Any], Any]
 """Gets what all share, and a piece."""
 Progress = Callable[[int], object]
-"""Told how many pieces are done, of this round."""
+"""Called with the number of pieces of this round that are done."""
 
 _SERIAL_BYTES: Final = 4 << 20
 _TASKS_PER_CORE: Final = 4

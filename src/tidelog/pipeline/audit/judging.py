@@ -48,7 +48,7 @@ from tidelog.pipeline.audit.windows import unavailable
 from tidelog.pipeline.errors import PipelineError, first_line
 
 Progress = Callable[[float, int], object]
-"""Told which part of all work is done, and how many rows were read so far. Never goes back."""
+"""Called with the part of all work that is done and the rows read so far. Never goes back."""
 
 _SILENT: Final = frozenset({Need.BROKER_LOGS, Need.LOG_FOLDERS})
 """What most evidence lacks: it is not said that audits which need it did not run."""

@@ -1,7 +1,7 @@
 """Why brokers did what they did: the rule of an event, and the same in words.
 
 Evidence of schema 1 has no column `rule`: it has the sentence of that time in `cause`. A sentence that schema
-1 could hold stands for one rule, and for no other; that is what `_RULES_OF_SCHEMA_1` says.
+1 could hold means one rule and no other; that is what `_RULES_OF_SCHEMA_1` says.
 """
 
 from __future__ import annotations

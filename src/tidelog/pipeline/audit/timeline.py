@@ -1,7 +1,7 @@
 """What happened when: the few thousand numbers that a report draws, out of evidence of any size.
 
 They come from the same pieces as the verdict. Their number has a bound that does not depend on the evidence:
-at most `BUCKETS_MAX` moments, `PARTITIONS_MAX` partitions (the worst; how many are left out is said),
+at most `BUCKETS_MAX` moments, `PARTITIONS_MAX` partitions (the worst; the number left out is shown),
 `FAULTS_MAX` faults. Times are ms after the load began.
 
 Rules of the file: what a moment says about a span is the last that was true in it; what is shorter than a
@@ -73,7 +73,7 @@ def axis_of(evidence: Evidence, most: int = COARSE_MAX) -> Axis:
 
 
 def _bucket_ms(span_ms: int, most: int) -> int:
-    """The shortest round time of which at most so many make up the span."""
+    """The shortest round time of which at most that many make up the span."""
     for bucket in _BUCKETS_MS:
         if span_ms <= bucket * most:
             return bucket

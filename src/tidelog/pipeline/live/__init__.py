@@ -1,4 +1,4 @@
-"""The audit while things happen: gaps, duplicates and rewrites, told within seconds.
+"""The audit while things happen: gaps, duplicates and rewrites, reported within seconds.
 
 ``memory.py`` is what is remembered of one partition and what contradicts it, without Spark. ``query.py`` is
 the streaming query around it, one memory per partition. ``findings.py`` is what is found, and keeps it, each

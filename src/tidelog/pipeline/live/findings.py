@@ -1,7 +1,7 @@
 """What a live audit found, and where it is kept: as Parquet, one file for each micro-batch with findings.
 
 A micro-batch that is repeated after a crash finds the same, and finds its file there already. So each finding
-is kept once, and told once: the file comes first, then the word.
+is kept once, and printed once: it is written to the file first.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Finding:
 
 
 def in_runs(found: list[Finding], most: int) -> list[Finding]:
-    """Neighbours that say the same become one finding; of each anomaly at most so many, the rest counted."""
+    """Neighbours that say the same become one finding; of each anomaly at most `most`, the rest counted."""
     merged: list[Finding] = []
     for finding in sorted(found, key=lambda finding: (finding.anomaly, finding.offset)):
         last = merged[-1] if merged else None

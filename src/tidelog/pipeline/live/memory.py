@@ -7,7 +7,7 @@ million.)
 
 Rules of the file:
 
-* Each contradiction is told once: of an offset once for each anomaly, of a consumer's jump once.
+* Each contradiction is reported once: of an offset once for each anomaly, of a consumer's jump once.
 * An acknowledgement says what stood at an offset; only what was *read* twice counts as there twice.
 * A jump over offsets is an anomaly only if something is known to stand there. It may become known later, so
   jumps that nothing speaks against yet are kept, a bounded number of them.
@@ -80,7 +80,7 @@ class Memory:
     jumps: list[tuple[str, int, int, int]] = field(default_factory=list)
     """Who, from where, to where, when."""
     told: dict[str, set[int]] = field(default_factory=dict)
-    """Of each anomaly, the offsets of which it was told."""
+    """Of each anomaly, the offsets for which it was reported."""
 
     # ------------------------------------------------------------ keeping
 

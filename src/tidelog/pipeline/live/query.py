@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROWS_MAX: Final = 200_000
 """What a micro-batch takes at most: so much fits into memory, and is judged in some seconds."""
 RECHECK: Final = 1_000
-"""So many offsets of a live topic are read again behind each new one."""
+"""Offsets of a live topic that are read again before each new one."""
 _MEMORY: Final = "first bigint, waits_for bigint, marks binary, notes string"
 _FINDINGS_MAX: Final = 50
 """Of one anomaly, in one partition, in one micro-batch."""

@@ -1,6 +1,6 @@
 """What may be found of an offset, and why one is absent.
 
-Rules of the file: the meaning of a name is said here once; code decides by these names.
+Rules of the file: the meaning of a name is defined here once; code decides by these names.
 """
 
 from __future__ import annotations

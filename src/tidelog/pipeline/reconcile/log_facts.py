@@ -1,7 +1,7 @@
 """What a piece of a log says of its offsets, by the headers of its batches.
 
 A batch that holds as many records as offsets is not decoded: its header says everything. Only batches that
-compaction has thinned are. Whether a transaction was aborted is said by its marker, which may be in
+compaction has thinned are. Whether a transaction was aborted is known from its marker, which may be in
 a later piece: what is open at the end of a piece is handed on, with the first marker of each producer.
 
 Rules of the file: no Spark, no files. A batch whose CRC is wrong is `unreadable`, never a hole.

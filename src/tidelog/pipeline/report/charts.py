@@ -4,7 +4,7 @@ A picture that is scaled as a whole has unreadable letters on a phone. So the SV
 square of `WIDTH` × `HEIGHT` units that is stretched to whatever room there is, and everything with letters
 is placed beside and above it in per cent. All charts have the same gutter, so moments stand above each other.
 
-Rules of the file: nothing is said by colour alone; every chart has a caption, a unit, and a description for
+Rules of the file: nothing is shown by colour alone; every chart has a caption, a unit, and a description for
 those who cannot see it.
 """
 

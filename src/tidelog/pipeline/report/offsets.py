@@ -1,4 +1,4 @@
-"""How far the logs of a partition were, as their brokers told it, and where each replica ended."""
+"""How far the logs of a partition were, as their brokers reported it, and where each replica ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BROKERS_MAX: Final = 12
 def offset_chart(
     story: PartitionStory, span_ms: int, bands: Sequence[Band], speaker: Speaker
 ) -> Markup | None:
-    """The committed end as each leader told it, the log ends that are known, and what was cut off."""
+    """The committed end as each leader reported it, the log ends that are known, and what was cut off."""
     values = [
         value
         for point in story.offsets

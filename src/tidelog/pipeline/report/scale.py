@@ -16,7 +16,7 @@ _TIMES_MS: Final = (
 
 
 def time_marks(span_ms: int, most: int = 10) -> list[tuple[int, str]]:
-    """At most so many moments, evenly apart, in a round unit."""
+    """A bounded number of moments, evenly apart, in a round unit."""
     step = next((step for step in _TIMES_MS if span_ms / step <= most), span_ms // most + 1)
     return [(at, moment(at) if at else "0") for at in range(0, span_ms + 1, step)]
 

@@ -32,7 +32,7 @@ _CODEC_MAX: Final = int(max(Compression))
 
 
 class ChunkDecoder:
-    """Chunks of one segment, one after the other. `problems` are those that no row tells of yet."""
+    """Chunks of one segment, one after the other. `problems` are those that no row names yet."""
 
     def __init__(self, rows: Rows, base_offset: int, *, rows_max: int, inflated_max: int) -> None:
         self.problems: list[Problem] = []
@@ -88,7 +88,7 @@ def _only(chunk: Chunk, numbers: list[int]) -> Chunk:
 
 
 def _possible(bodies: Bodies) -> Flags:
-    """Whether so many records can be in so many bytes."""
+    """Whether that many records fit into that many bytes."""
     return (bodies.count >= 0) & (bodies.count * RECORD_SIZE_MIN <= bodies.end - bodies.start)
 
 

@@ -25,7 +25,7 @@ from tidelog.wire.compression import Compression
 
 _NOWHERE: Final = Places.joined([])
 SEQUENCES: Final = 1 << 31
-"""A producer's count starts again at 0 after so many."""
+"""Sequence numbers of a producer start again at 0 after this many."""
 
 _CODECS: Final = pa.array([codec.name.lower() for codec in Compression], pa.string())
 
@@ -113,7 +113,7 @@ def _known(values: Ints, *, unless: Flags) -> Any:
 
 
 def _of_batch(field: str) -> _Make:
-    """A field of the batch's header, the same for all its records; negative stands for none."""
+    """A field of the batch's header, the same for all its records; a negative value means none."""
 
     def make(records: Records, headers: BatchHeaders) -> Any:
         values = headers[field]

@@ -107,7 +107,7 @@ def whole_batches(data: bytes) -> tuple[list[int], list[int]]:
 
 @dataclass(slots=True, frozen=True)
 class _Step:
-    """How to go on: `over` so many bytes, then read `wanted` at once."""
+    """How to go on: skip `over` bytes, then read `wanted` bytes at once."""
 
     over: int = 0
     wanted: int = 0

@@ -1,6 +1,6 @@
 """Keys and values as the evidence names them: by the first bytes of their text.
 
-The journals of clients keep so many characters of a key and of a value's id, in plain ASCII; what is empty
+The journals of clients keep the first characters of a key and of a value's id, in plain ASCII; what is empty
 there is null. A record of a segment file must get the same name, or it would not be found.
 """
 

@@ -1,11 +1,11 @@
-"""`tidelog_evidence`: what clients of a trial were told and saw, as a stream, while the trial goes on.
+"""`tidelog_evidence`: what clients of a trial heard and read, as a stream, while the trial goes on.
 
     spark.readStream.format("tidelog_evidence").load("trial-1")
 
 One row is one *sighting*: a client says which value is at an offset. A producer says so of a send that
 was acknowledged, a consumer of a record that it read, with the offset that it had waited for.
 
-`max_rows` bounds a micro-batch. What it reads is said by counts of rows alone
+`max_rows` bounds a micro-batch. What it reads is determined by counts of rows alone
 (`tidelog.evidence.parquet.growing`), so it can be read again after a crash and is the same.
 """
 

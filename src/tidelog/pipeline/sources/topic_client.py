@@ -167,7 +167,7 @@ def entries(position: Position) -> Iterable[tuple[str, int, int]]:
 
 
 def limited(start: Position, end: Position, rows_max: int | None) -> Position:
-    """As far towards `end` as so many offsets allow, each partition by its share, none left out for ever."""
+    """As far towards `end` as `rows_max` allows, each partition by its share, none left out for ever."""
     if rows_max is None:
         return end
     waiting = {

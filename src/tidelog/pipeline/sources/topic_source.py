@@ -6,11 +6,11 @@
 Options: `subscribe` (topics, by commas) or `subscribePattern`; `startingOffsets` and, for a table,
 `endingOffsets`: `earliest`, `latest` or `{"topic": {"0": 17}}`; `max_rows`: how many offsets a micro-batch
 takes at most; `failOnDataLoss`: `false` goes on where offsets have vanished; `recheck`: each micro-batch of a
-stream reads so many offsets once more, to see whether they have changed; `kafka.…`: librdkafka's own.
+stream reads that many offsets once more, to see whether they have changed; `kafka.…`: librdkafka's own.
 
 Rules of the file:
 
-* What a micro-batch reads is said by offsets alone, so it can be read again after a crash and is the same.
+* Offsets alone determine what a micro-batch reads, so it can be read again after a crash and is the same.
 * Offsets without a record (compacted, or control records) are passed; a partition is done when its reader
   has come to the end, not when it has counted.
 * Records that were there when the batch was planned and are gone when it is read (an unclean election does
@@ -118,7 +118,7 @@ class _Readers:
     """What both readers are: options, columns, and the reading of a span in a worker."""
 
     def __init__(self, options: dict[str, str], columns: list[str]) -> None:
-        TopicOptions(options)  # what is wrong with them is said now, not by the first worker
+        TopicOptions(options)  # refuse bad options here, not in the first worker
         self._options = options
         self._columns = columns
 

@@ -63,7 +63,7 @@ def open_session(
     """Spark, ready, with tidelog's data sources known to it; the one that is open, if one is.
 
     `quick`: what is to be done is over in a minute or two, or comes in small parts. `settings` are further
-    ones of Spark's own. `say` is told what Spark runs on. Raises `PipelineError`.
+    ones of Spark's own. `say` is called with what Spark runs on. Raises `PipelineError`.
     """
     if master and remote:
         raise PipelineError("a master or a Spark Connect server, not both: leave out --master or --remote")

@@ -32,13 +32,13 @@ _TASKS_PER_CORE_MIN = 4
 
 
 class CampaignListener:
-    """Told how a sweep goes; this one does not care."""
+    """Follows the progress of a sweep; this one ignores it."""
 
     def phase(self, words: str, trials: int | None = None) -> None:
         """Something begins; ``trials`` of it, if it is counted."""
 
     def done(self, trials: int) -> None:
-        """So many of them are over."""
+        """The number of trials that are over."""
 
 
 @dataclass(slots=True, frozen=True)

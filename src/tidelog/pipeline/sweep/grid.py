@@ -160,7 +160,7 @@ def _grid(content: Mapping[str, Any]) -> GridFile:
 
 def _value(key: str, axis: str, value: Any) -> str | int | bool:
     wanted = type(getattr(Cell(), axis))
-    if axis == "acks" and type(value) is int:  # acks = 1 is what everybody writes
+    if axis == "acks" and type(value) is int:  # most people write acks = 1
         value = str(value)
     if type(value) is not wanted:
         words = {int: "whole numbers", bool: "true or false", str: "words in quotation marks"}[wanted]

@@ -55,7 +55,7 @@ def play_on_spark(
     done: Callable[[int], object] = lambda trials: None,
     patience_s: float = PATIENCE_S,
 ) -> None:
-    """Play them all. ``done`` is told now and then how many trials are. Raises `PipelineError`."""
+    """Play them all. ``done`` is called with the number of finished trials. Raises `PipelineError`."""
     plan = list(tasks)
 
     def play(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

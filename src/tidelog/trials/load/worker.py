@@ -75,7 +75,7 @@ class Speaker:
 
 
 def main(work: Callable[[Orders], int]) -> int:
-    """Work to the end. What makes work impossible, a full disk above all, is said in one line."""
+    """Work to the end. What makes work impossible, a full disk above all, ends it with one line."""
     orders = Orders()
     try:
         return work(orders)

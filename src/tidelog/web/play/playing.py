@@ -2,7 +2,7 @@
 
 The text is the only truth: a fork, a scenario made by clicking, a share link and a file are all just texts.
 So there is one question, answered without remembering anything. Everything about the text may be wrong; what
-is wrong is said in one line, for the page to show.
+is wrong is reported in one line, for the page to show.
 """
 
 from __future__ import annotations

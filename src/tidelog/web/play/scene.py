@@ -36,7 +36,7 @@ from tidelog.web.play.messages import travel
 Scene = dict[str, Any]
 
 FLIGHT_MAX = 200
-"""More dots than this cannot be told apart."""
+"""A reader cannot distinguish more dots than this."""
 
 
 def scene(world: World) -> Scene:

@@ -51,7 +51,7 @@ class Passed(NamedTuple):
     """The name of its channel: ``fetch-reply``."""
     size: int
     api: str
-    """What Kafka calls the request: ``FETCH``. Empty for what is said to the keeper."""
+    """What Kafka calls the request: ``FETCH``. Empty for requests to the keeper."""
 
 
 class Switchboard:
@@ -144,7 +144,7 @@ class Switchboard:
         self._call(self._exchange.thaw, node)
 
     def deliver(self, channel: Channel, count: int = 1) -> bool:
-        """Let so many waiting messages pass, oldest first. False if there were fewer."""
+        """Let a number of waiting messages pass, oldest first. False if there were fewer."""
         return self._call(self._exchange.deliver, channel, count)
 
     def drop(self, channel: Channel) -> bool:

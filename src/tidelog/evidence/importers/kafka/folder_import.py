@@ -44,7 +44,7 @@ IMPORT: Final = "import_kafka"
 _COMPACTED: Final = {"__consumer_offsets", coordinator_log.TOPIC, "__share_group_state"}
 
 Progress = Callable[[int, int, str], object]
-"""Told how many bytes of how many are done, and what is done now."""
+"""Called with the bytes done, the bytes in all, and what is done now."""
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ The log is in the folder `__cluster_metadata-0` of every broker and controller. 
 the newest snapshot (`OFFSET-EPOCH.checkpoint`, the same records) before the rest of the log has the state.
 
 Rules of the file: records are applied as Kafka does. A change that names a leader begins a leader epoch, any
-change a partition epoch. What cannot be read ends the reading, and is said.
+change a partition epoch. What cannot be read ends the reading, and is reported.
 """
 
 from __future__ import annotations

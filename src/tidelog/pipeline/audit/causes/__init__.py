@@ -1,4 +1,4 @@
-"""Why: each finding with its cause, from what brokers told and what was done to them.
+"""Why: each finding with its cause, from what brokers reported and what was done to them.
 
 `rule` is the short name of the cause by which findings are counted, `cause` the story of this one. What
 nothing in the evidence accounts for is `unexplained`, a category of its own: it is either a kind of failure

@@ -135,7 +135,7 @@ class Case:
         led, epoch = self.incumbent, self.facts.other_epoch
         if not self.facts.other_there or led is None or self.offset == _NOWHERE:
             return None
-        # A consumer is told the term of what it reads; who sends is not.
+        # A consumer learns the leader epoch of what it reads; a producer does not.
         own = self.finding.leader_epoch if self.finding.anomaly == "rewritten" else None
         own = led.epoch if own is None else own
         if epoch == own:

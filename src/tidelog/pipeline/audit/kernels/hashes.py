@@ -18,7 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 STRETCH: Final = 4096
 OFFSET_BITS: Final = 40
-"""A stretch of a partition is one number: that of the partition, shifted by so many bits, and its own."""
+"""A stretch of a partition is one number: that of the partition, shifted by this many bits, and its own."""
 
 Words = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]

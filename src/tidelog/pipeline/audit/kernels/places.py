@@ -355,7 +355,7 @@ class _Place:
         if self._read is not None:
             for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us"]):
                 derived = each["consumer"] == self._context.final_reader and not self._context.reads_to_end
-                if each["value"] is None or derived:  # what everybody read is no word of its own
+                if each["value"] is None or derived:  # a value that all consumers read needs no mention
                     continue
                 who = (each["read_us"] or 0, f"read by {each['consumer']}")
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)

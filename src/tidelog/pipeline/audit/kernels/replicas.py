@@ -18,7 +18,7 @@ from tidelog.pipeline.audit.kernels.logs import Batches
 from tidelog.pipeline.audit.partitions import Part
 
 SHORT_MAX: Final = 100
-"""So many records may an in-sync replica end below the committed end: replicas are collected one after the
+"""Records that an in-sync replica may end below the committed end: replicas are collected one after the
 other, while the cluster stops."""
 COMPARED: Final = ("offset", "leader_epoch", "control", "value_id", "value_crc32", "key_text", "timestamp_ms")
 """What is decoded where batches differ; `headers` besides, as its text."""

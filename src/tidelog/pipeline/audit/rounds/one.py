@@ -68,7 +68,7 @@ class Summed:
 
     @property
     def candidates(self) -> Words:
-        """Values of sends that were told nothing, and values that were sent more than once."""
+        """Values of sends without an answer, and values that were sent more than once."""
         found = [result.candidates for result in self.ledgers]
         doubles = [result.doubles for result in self.ledgers if result.doubles is not None]
         if doubles:
@@ -131,7 +131,7 @@ def _merged(listed: Sequence[tuple[Any, ...]]) -> dict[int, Any]:
 
 
 def differing(context: Context, found: Summed, facts: frozenset[Need]) -> Ints:
-    """The stretches in which the log does not hold just what producers were told and consumers read."""
+    """The stretches in which the log differs from what producers were acknowledged and consumers read."""
     wanted: set[int] = set()
     if Need.SENDS in facts and Need.FINAL_LOG in facts:
         held = {key: (row[2], row[3]) for key, row in found.log.items() if row[2]}

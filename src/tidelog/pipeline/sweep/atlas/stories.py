@@ -1,4 +1,4 @@
-"""The smallest failing schedules, those that are the same told once."""
+"""The smallest failing schedules, each shown once."""
 
 from __future__ import annotations
 
