@@ -3,12 +3,15 @@ finds can be replayed and is small."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import pytest
 from tests.effort import tries
 
+from tidelog.cli.options import faults_named
 from tidelog.lab.play import first_failure, run
+from tidelog.lab.search.finding_file import command_line
 from tidelog.lab.search.schedule import FaultChoice
 from tidelog.lab.search.search import SearchOptions, search
 from tidelog.lab.search.shrink import shrink
@@ -154,3 +157,14 @@ def test_an_interrupted_search_keeps_what_it_found() -> None:
     with pytest.raises(KeyboardInterrupt):
         search(SearchOptions(schedules=100), progress=interrupt, result=result)
     assert result.schedules == 5
+
+
+@pytest.mark.parametrize(
+    "kinds", [("crash", "zone", "blackout", "keeper"), ("crash", "power"), ("below_min_isr",), ()]
+)
+def test_the_command_of_a_finding_names_all_its_faults(kinds: tuple[str, ...]) -> None:
+    """Otherwise the same seed names another schedule."""
+    words = shlex.split(command_line(SearchOptions(faults=FaultChoice(kinds)), seed=7))
+    named = words[words.index("--faults") + 1]
+    again = faults_named(named, power="--power-loss" in words, budget=6)
+    assert set(again.kinds) == set(kinds)

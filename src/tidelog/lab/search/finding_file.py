@@ -55,8 +55,8 @@ def command_line(options: SearchOptions, seed: int) -> str:
         ("--idempotent", options.idempotent),
     ):
         words += [flag] if given else []
-    kinds = tuple(kind for kind in USUAL_KINDS if kind in faults.kinds)
-    words += ["--faults", ",".join(kinds) or "none"] if kinds != USUAL_KINDS else []
+    kinds = tuple(kind for kind in faults.kinds if kind != "power")
+    words += ["--faults", ",".join(kinds) or "none"] if set(kinds) != set(USUAL_KINDS) else []
     words += ["--invariant", options.invariant] if options.invariant is not None else []
     words += ["--from", options.story.name] if options.story is not None else []
     words += ["--flush", "always"] if options.flush_always else []
