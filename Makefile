@@ -103,6 +103,7 @@ reference: $(STAMP) ## write the pages of the reference that are made from the c
 	@set -e; for name in api commands events evidence faults metrics retries settings; do \
 		$(BIN)/python docs/reference/make_$$name.py > docs/reference/$$name.md.new; \
 		mv docs/reference/$$name.md.new docs/reference/$$name.md; done
+	$(BIN)/python docs/reference/make_scenarios.py
 
 lock: python ## resolve pyproject.toml anew into requirements-dev.lock and requirements-docs.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

@@ -310,3 +310,10 @@ def test_kip_966_loses_what_two_disks_held() -> None:
     assert partition(back).leader == 0
     assert [values(back, broker) for broker in (0, 1, 2)] == ["a", "a b", "a b"]
     assert [values(run, broker) for broker in (0, 1, 2)] == ["a"] * 3
+
+
+def test_the_reference_says_what_is_expected() -> None:
+    """Written by docs/reference/make_scenarios.py; run it after a change of an ``expect`` line."""
+    reference = GUIDE.parent / "reference"
+    made = runpy.run_path(str(reference / "make_scenarios.py"))["page"]()
+    assert made == (reference / "scenarios.md").read_text("utf-8")

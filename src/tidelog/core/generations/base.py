@@ -77,6 +77,9 @@ class Generation(ABC):
     names_partitions_of_others: ClassVar[bool] = True
     """A broker without a replica of the partition answers NOT_LEADER_OR_FOLLOWER if it knows the partition.
     Before 2.0 it answers UNKNOWN_TOPIC_OR_PARTITION."""
+    proposes_sorted_isr: ClassVar[bool] = False
+    """A leader names the members of the ISR it wants by number, not in the order in which they came (Kafka
+    4, where the ISR is a hash set)."""
     followers_serve_consumers: ClassVar[bool] = True
     """A follower answers consumers of Fetch version 11, up to its own high watermark (2.4, KIP-392)."""
     tracks_eligible_leaders: ClassVar[bool] = False

@@ -363,6 +363,8 @@ class LeaderRole:
     def _propose(self, isr: tuple[BrokerId, ...], reason: events.IsrChange) -> None:
         ctx, replica = self.ctx, self.replica
         self._proposals += 1
+        if ctx.generation.proposes_sorted_isr:
+            isr = tuple(sorted(isr))
         self.proposal = AlterIsrRequest(
             tp=replica.tp,
             broker=ctx.broker,
