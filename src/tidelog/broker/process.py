@@ -33,6 +33,7 @@ from tidelog.broker.apis import SERVED
 from tidelog.broker.control import MAILBOX, Control
 from tidelog.broker.error_messages import reason
 from tidelog.broker.housekeeping import Housekeeping
+from tidelog.broker.loop_errors import LoopErrors
 from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import http
 from tidelog.broker.metrics.counters import Metrics
@@ -112,6 +113,7 @@ async def _serve(settings: Settings) -> int:
         leaving.push_async_callback(node.server.close)
         MAILBOX.open(Control(node.server).take)
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(LoopErrors(log))
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, partial(_hand_over, node, signum))
         metrics_port = -1
