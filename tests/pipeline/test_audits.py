@@ -299,6 +299,13 @@ Traceback (most recent call last):
   File "x.py", line 1, in <module>
 ValueError: no such offset
 stopped
+19:42:17.862 ERROR Fatal read error on socket transport
+  + Exception Group Traceback (most recent call last):
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    | ValueError: x
+    +------------------------------------
 """
 CASES["a broker's log"] = (Case("a broker's log"), {("broker exception", N, None, None)})
 
@@ -327,6 +334,13 @@ def test_a_planted_anomaly_is_found_exactly_and_alone(
 ) -> None:
     """No more and no less than what was planted; and in clean evidence nothing."""
     assert judged[1].get(name, set()) == CASES[name][1]
+
+
+def test_tracebacks_and_fatal_errors_are_counted(judged: tuple[Verdict, dict[str, Found]]) -> None:
+    """A group of exceptions once, and the last one is shown."""
+    (example,) = judged[0].examples["broker exception"]
+    assert example["count"] == 3
+    assert example["detail"].endswith("ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)")
 
 
 def test_every_audit_has_something_planted_for_it(judged: tuple[Verdict, dict[str, Found]]) -> None:

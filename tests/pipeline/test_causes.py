@@ -9,7 +9,9 @@ import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import Case, write
 
+from tidelog.core import events as e
 from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
 from tidelog.pipeline.audit.verdict import Verdict
 
@@ -127,6 +129,100 @@ case("moved back", CauseRule.PLACE_GONE, "waited for offset 2").send("a", 0).sen
     .committed(14, 0, 2, [0, 1])
     .elected(200, 1, 1, 2, CLEAN, [1])
     .elected(300, 0, 2, 2, CLEAN, [0, 1])
+)
+(
+    case("a hole that a truncation covers", UNEXPLAINED, "offset 1 (b)")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .send("b", 1)
+    .send("c", 2)
+    .logs("a", "b", "c")
+    .truncated(100, 1, 3, 1, *EPOCH_END)
+)
+for _row in [row for row in CASES["a hole that a truncation covers"][0].records if row["offset"] == 1]:
+    CASES["a hole that a truncation covers"][0].records.remove(_row)
+(
+    case("missing in the middle, though a truncation covers it", UNEXPLAINED, "lacks 1 committed record")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .send("b", 1)
+    .send("c", 2)
+    .logs("a", "b", "c")
+    .truncated(100, 1, 3, 1, *EPOCH_END)
+)
+del CASES["missing in the middle, though a truncation covers it"][0].records[-2]
+(
+    case("another value of its own term, and a follower that was cut", UNEXPLAINED, "offset 1 (b")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .send("b", 1, acks=1)
+    .send("x", outcome="unknown")
+    .logs("a", "x")
+    .truncated(300, 1, 2, 1, *EPOCH_END)
+)
+(
+    case("acknowledged while an election waited", UNEXPLAINED, "offset 1 (b)")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .send("b", 1, settled_ms=50)
+    .send("x", outcome="unknown")
+    .logs("a", "x")
+    .elected(30, 1, 1, 2, CLEAN, [0, 1])
+    .elected(200, 0, 2, 2, CLEAN, [0, 1])
+)
+(
+    lost("it knew its successor", UNEXPLAINED, "offset 1 (b)", acks=1)
+    .elected(5, 1, 1, 1, CLEAN, [1])
+    .happened(
+        6,
+        e.BecameFollower(
+            BrokerId(0), TopicPartition("it knew its successor", 0), LeaderEpoch(1), BrokerId(1)
+        ),
+    )
+    .truncated(300, 0, 2, 1, *EPOCH_END)
+)
+CASES["it knew its successor"][0].log(1, "a", "x", epochs=[0, 1], leader=1).send("x", outcome="unknown")
+(
+    case("a copy of a later term than its answer", UNEXPLAINED, "at offsets 0")
+    .send("a", 0)
+    .logs("a", "a")
+    .elected(500, 1, 1, 1, CLEAN, [1])
+)
+(
+    case("out of order in one term", UNEXPLAINED, "sent after number 0")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 1, idempotent=True, settled_ms=50)
+    .send("b", 0, idempotent=True, settled_ms=50)
+    .logs("b", "a")
+    .elected(20, 1, 1, 0, CLEAN, [1])
+)
+(
+    case("out of order across two terms", CauseRule.RETRY_ACROSS, "became leader of epoch 1 at 0.020 s")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 1, idempotent=True, settled_ms=50)
+    .send("b", 0, idempotent=True, settled_ms=50)
+    .logs("b", "a")
+    .elected(20, 1, 1, 1, CLEAN, [1])
+)
+(
+    case("another value of the same reign, without epochs", UNEXPLAINED, "offset 1 (b")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .send("b", 1)
+    .send("x", 1, settled_ms=30)
+    .logs("a", "x", epochs=[None, None])
+    .elected(200, 1, 1, 2, CLEAN, [0, 1])
+    .truncated(300, 0, 2, 1, WATERMARK)
+)
+(
+    case("another branch, without epochs", CauseRule.OTHER_BRANCH, "broker 0 became leader of epoch 2")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .send("x", 1)
+    .elected(17, 1, 1, 1, CLEAN, [1])
+    .send("b", 1)
+    .logs("a", "x", epochs=[None, None])
+    .elected(200, 0, 2, 2, CLEAN, [0])
 )
 lost("cut far behind it", UNEXPLAINED, "offset 1 (b)").committed(14, 0, 2, [0, 1]).truncated(
     100, 1, 9, 5, *EPOCH_END

@@ -153,6 +153,49 @@ def test_records_that_exist_and_cannot_be_read_are_no_health(tmp_path: Path) -> 
     assert "the records of t-0 exist and cannot be read" in "\n".join(verdict.unjudged)
 
 
+@pytest.mark.parametrize("broker", [0, 1])
+def test_one_replica_of_which_no_file_is_there(tmp_path: Path, broker: int) -> None:
+    """The other one holds everything: nothing is lost, and the file is named."""
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    (tmp_path / case.replicas[broker]["file"]).unlink()
+    write(tmp_path, [case], final_reader=FINAL)
+    verdict = judge_evidence(tmp_path)
+    assert (verdict.held, verdict.conclusive) == (True, True)
+    assert any("the segment file is gone" in words for words in verdict.unjudged)
+
+
+@pytest.mark.parametrize("table", ["ledger", "reads", "replicas"])
+@pytest.mark.parametrize("damage", ["the end", "a page"])
+def test_a_table_that_cannot_be_read_accuses_no_one(tmp_path: Path, table: str, damage: str) -> None:
+    """Its rows are not taken for absent: no phantoms, nothing unseen, nothing held either."""
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    write(tmp_path, [case], final_reader=FINAL)
+    (file,) = (tmp_path / table).glob("*.parquet")
+    content = bytearray(file.read_bytes())
+    content[4:404] = bytes(400)
+    file.write_bytes(content[: len(content) // 2] if damage == "the end" else content)
+    if table == "ledger":  # a second file, so that there is something to judge
+        other = Case("t").send("v0", 0, key="k")
+        write(tmp_path / "other", [other])
+        (rest,) = (tmp_path / "other/ledger").glob("*.parquet")
+        rest.rename(tmp_path / "ledger/part-000009.parquet")
+    verdict = judge_evidence(tmp_path)
+    assert not any(counts[VIOLATION] for counts in verdict.counts.values())
+    assert (verdict.held, verdict.conclusive) == (True, False)
+    assert any(words.startswith(f"{table}/") for words in verdict.unreadable)
+
+
+def test_brokers_whose_logs_cannot_be_found_are_no_health(tmp_path: Path) -> None:
+    """The final read does not stand for the logs of a trial's own brokers."""
+    case = sent(Case("t"))
+    write(tmp_path, [case], final_reader=FINAL, brokers=[{"id": 0, "data_dir": "cluster/broker-0"}])
+    verdict = judge_evidence(tmp_path)
+    assert (verdict.held, verdict.conclusive) == (True, False)
+    assert any(words.startswith("replicas: the table is gone") for words in verdict.unreadable)
+
+
 @pytest.mark.parametrize(("ending", "expected"), [(ABORT, set()), (COMMIT, {"aborted read"})])
 def test_what_an_aborted_transaction_wrote_is_not_in_the_log(
     tmp_path: Path, ending: bytes, expected: set[str]
@@ -188,6 +231,34 @@ def test_a_value_that_was_acknowledged_twice(tmp_path: Path) -> None:
     case = Case("t").send("a", 0).send("a", 1, producer="q").send("b", 2).send("b", 3, producer="q")
     case.logs("a", "a").final((0, "a"), (1, "a"))
     assert {f[:4] for f in found(tmp_path, case)} == {("duplicated", N, "a", 1), ("lost", V, "b", 2)}
+
+
+@pytest.mark.parametrize(("idempotent", "severity"), [(True, V), (False, N)])
+@pytest.mark.parametrize("missing", [False, True], ids=["whole", "another number is missing"])
+def test_a_send_that_was_acknowledged_at_two_offsets(
+    tmp_path: Path, idempotent: bool, severity: str, missing: bool
+) -> None:
+    """The ledger has it twice under its number, and it stands at both: the sums of log and ledger agree."""
+    case = Case("t")
+    for number in range(4):
+        case.send(f"t.p-{number}", number, idempotent=idempotent)
+    case.ledger.append(case.ledger[1] | {"offset": 4})
+    values: list[str | None] = [f"t.p-{number}" for number in (0, 1, 2, 3, 1)]
+    if missing:
+        values[2] = None
+        case.ledger.pop(2)
+    case.logs(*values).final(*((o, v) for o, v in enumerate(values) if v is not None))
+    assert {f[:4] for f in found(tmp_path, case)} == {("duplicated", severity, "t.p-1", 4)}
+
+
+def test_a_copy_without_a_producer_id_is_not_of_a_new_epoch(tmp_path: Path) -> None:
+    """An idempotent producer writes nothing without its id."""
+    mine = {"producer_id": 7, "producer_epoch": 0}
+    log = [batch(o, f"v{o}", **mine, base_sequence=o) for o in range(COUNT)] + [batch(COUNT, "v2")]
+    case = sent(Case("t"), idempotent=True)
+    case.read(FINAL, (COUNT, "v2"), at_ms=100_000, position_before=COUNT, key="k")
+    replicas(case, tmp_path, {0: log, 1: log}, COUNT + 1)
+    assert found(tmp_path, case) == {("duplicated", V, "v2", COUNT, None)}
 
 
 def test_a_compacted_topic_keeps_the_last_record_of_a_key(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from tidelog.pipeline.files import Place
 MOVED: Final = "high_watermark_advanced"
 _HAPPENED: Final = (
     "became_leader",
+    "became_follower",
     "truncated",
     "log_recovered",
     "partition_state_written",

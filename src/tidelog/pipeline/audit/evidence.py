@@ -141,13 +141,15 @@ class Evidence:
             self.unreadable.append(self.unjudged[-1])
         for table, files in self.tables.items():
             self.tables[table] = [file for file in files if file.name not in names]
-        ledger = any(name.startswith(f"{LEDGER.name}/") for name in names)
-        reads = any(name.startswith(f"{READS.name}/") for name in names)
         kept = _facts(self.tables, self.replicas, self.events, self.manifest) | {Need.BROKER_LOGS}
         self.facts &= kept
-        if ledger:
+        self.lose(names)
+
+    def lose(self, files: Collection[str]) -> None:
+        """What cannot be known without files of the ledger or of reads."""
+        if any(name.startswith(f"{LEDGER.name}/") for name in files):
             self.facts.discard(Need.ALL_SENDS)
-        if reads:
+        if any(name.startswith(f"{READS.name}/") for name in files):
             self.facts.discard(Need.FINAL_READ)
             if Need.REPLICA_LOGS not in self.facts:
                 self.facts.discard(Need.FINAL_LOG)
@@ -207,7 +209,9 @@ def load(folder: str | Path | Place) -> Evidence:
         left_out=left_out,
     )
     _look_for_segments(found)
+    _look_for_replicas(found)
     found.facts = _facts(tables, replicas, events, manifest)
+    found.lose(unreadable)
     if broker_logs(place):
         found.facts.add(Need.BROKER_LOGS)
     _note_the_state(found)
@@ -226,6 +230,16 @@ def _look_for_segments(found: Evidence) -> None:
         else:
             found.gone.add(name)
             found.unjudged.append(f"{name}: the segment file is gone, and its records with it")
+
+
+def _look_for_replicas(found: Evidence) -> None:
+    """A trial that ended writes down what the brokers of its own hold. Without that their logs cannot be
+    found, and what was read is no witness for them."""
+    manifest = found.manifest
+    ours = manifest.state == COMPLETE and any(broker.get("data_dir") for broker in manifest.brokers)
+    if ours and not (found.replicas or found.unreadable or manifest.missing):
+        found.unjudged.append(f"{REPLICAS.name}: the table is gone, and with it where the brokers' logs are")
+        found.unreadable.append(found.unjudged[-1])
 
 
 def _facts(

@@ -111,12 +111,22 @@ class Facts:
     """Another record is at the offset, in a replica or in what a consumer read."""
     other_epoch: int | None = None
     """The leader epoch of that record, if it has one."""
+    other_us: int | None = None
+    """When that record was sent, as far as it is known."""
+    own_us: int | None = None
+    """When the record of the finding was sent, if that is not the finding's own time."""
+    known_us: int | None = None
+    """When the record of the finding became known, if that is not the finding's own time."""
+    hole: bool = False
+    """The log goes on behind the offset, and holds nothing there. No change of leader leaves that behind."""
+    at_end: bool = False
+    """The log ends at or before the offset."""
     uncommitted: bool = False
     """The leader holds the record, above its high watermark."""
     since_us: int | None = None
     """When the consumer had read before."""
     position: int | None = None
-    """The offset that the consumer waited for."""
+    """The offset that the consumer waited for; of a reordered record, where the one before it is."""
 
 
 Cause = tuple[str, str, str, bool]

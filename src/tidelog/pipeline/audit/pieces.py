@@ -82,6 +82,8 @@ def _cut(evidence: Evidence, part: Part, number: int) -> list[LogPiece]:
         broker: tuple((base, name) for base, name in replica.files if name in evidence.sizes)
         for broker, replica in part.replicas.items()
     }
+    # A replica without any file cannot be compared; `gone` names its files.
+    there = {broker: files for broker, files in there.items() if files}
     size = sum(evidence.sizes[name] for files in there.values() for _, name in files)
     if not size:
         return []

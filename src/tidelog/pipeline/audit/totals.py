@@ -16,8 +16,9 @@ from tidelog.pipeline.audit.rounds.one import Summed
 from tidelog.pipeline.audit.rounds.two import SecondRound
 
 _OUTCOMES: Final = ("ok", "failed", "unknown")
-_EXCEPTION: Final = re.compile(r"^Traceback \(most recent call last\)|\bFatal error\b")
-_RAISED: Final = re.compile(r"^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning)\b.*")
+_EXCEPTION: Final = re.compile(r"^(?!  [ |]).*Traceback \(most recent call last\)|\bFatal (?:\w+ )?error\b")
+"""A group of exceptions counts once: those inside it are drawn into it."""
+_RAISED: Final = re.compile(r"^(?:  \| )?[\w.]+(?:Error|Exception|Interrupt|Exit|Warning|Group)\b.*")
 
 
 def count_up(evidence: Evidence, found: Summed) -> dict[str, Any]:

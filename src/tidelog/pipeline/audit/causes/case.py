@@ -6,8 +6,10 @@ the record was known whose log ended at or before its offset.
 
 Rules of the file: nothing is blamed that the evidence does not show. A truncation counts only if it covers
 the offset; a power loss only of that broker, after the record; another branch of the log only if another
-record is at the offset, of another epoch than the one that acknowledged. What cannot be known (a finding
-without an offset, or without a time) is None.
+record is at the offset, of another epoch than those that were in office while the record was sent, or where
+logs have no epochs (before KIP-101) of another time; a stale leader only if it did not know yet that another
+led. Changes of leaders leave no holes. What cannot be known (a finding without an offset, or without a time)
+is None.
 """
 
 from __future__ import annotations
@@ -16,12 +18,22 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Final, TypeVar
 
-from tidelog.pipeline.audit.causes.history import Commit, Cut, Death, Election, Fault, History, Repair
+from tidelog.pipeline.audit.causes.history import (
+    Commit,
+    Cut,
+    Death,
+    Election,
+    Fault,
+    Following,
+    History,
+    Repair,
+)
 from tidelog.pipeline.audit.findings import NOTICE, Facts, Finding
 
 _NOWHERE: Final = -1
 _NEVER: Final = 1 << 62
 _POWER: Final = "power"
+_ALL: Final = -1
 _NO_FACTS: Final = Facts()
 T = TypeVar("T")
 Happened = TypeVar("Happened", Cut, Repair, Death)
@@ -45,7 +57,9 @@ class Case:
         """When the record was sent or read."""
         self.known = self.since
         """When its producer or consumer knew of it."""
-        if finding.anomaly == "lost" and finding.until_us is not None and finding.time_us is not None:
+        if self.facts.known_us is not None:
+            self.known = self.facts.known_us
+        elif finding.anomaly == "lost" and finding.until_us is not None and finding.time_us is not None:
             self.known = finding.until_us
         self.history = history
         self._deaths = deaths
@@ -117,40 +131,99 @@ class Case:
 
     @property
     def was_stale(self) -> bool:
-        """Whether the broker that cut it off had been replaced before it acknowledged: it cut its log when it
-        learnt of its successor."""
-        cut, led = self.cut, self.incumbent
-        if cut is None or led is None or led.broker == cut.broker:
+        """Whether the broker that cut it off had been replaced before it acknowledged, and did not know: it
+        cut its log when it learnt of its successor."""
+        cut, led, facts = self.cut, self.incumbent, self.facts
+        if cut is None or led is None or led.broker == cut.broker or self.finding.acks == _ALL:
             return False
-        term = _first(
-            e for e in reversed(self.history.elections) if e.broker == cut.broker and e.at_us <= cut.at_us
+        term = self._believed(cut.broker)
+        if term is None or term.epoch >= led.epoch or not (facts.other_there or facts.at_end):
+            return False
+        told = self.finding.leader_epoch
+        return self.finding.anomaly != "rewritten" or told is None or told == term.epoch
+
+    def _believed(self, broker: int) -> Election | None:
+        """The term in which a broker led as far as it knew when the record became known."""
+        known = self.known
+        term = _first(e for e in reversed(self.history.elections) if e.broker == broker and e.at_us <= known)
+        if term is None:
+            return None
+        ends: list[Following | Death] = [*self.history.followings, *self._deaths]
+        over = any(each.broker == broker and term.at_us <= each.at_us <= known for each in ends)
+        return None if over else term
+
+    @cached_property
+    def terms(self) -> list[Election]:
+        """Those in which the record may have been written: in office between when it was sent and when it
+        became known. A consumer learns the leader epoch of what it reads; a producer does
+        not."""
+        elections, told = self.history.elections, self.finding.leader_epoch
+        if self.finding.anomaly == "rewritten" and told is not None:
+            return [election for election in elections if election.epoch == told]
+        if self.known == _NEVER:
+            return []
+        since = self.since if self.facts.own_us is None else self.facts.own_us
+        first = sum(election.at_us <= since for election in elections) - 1
+        found = [e for e in elections[max(first, 0) :] if e.at_us <= self.known]
+        # One whose log already went beyond the offset when its term began did not write there.
+        return [e for e in found if e.end <= self.offset] or found
+
+    @property
+    def is_of_its_term(self) -> bool:
+        """Whether the other record there may be of the same term as this one: then it shows no other leader's
+        hand."""
+        epoch, other_us = self.facts.other_epoch, self.facts.other_us
+        if not self.facts.other_there or not self.terms:
+            return False
+        if epoch is not None:
+            return any(term.epoch == epoch for term in self.terms)
+        return (
+            other_us is not None
+            and self._reign(self.terms[0])[0] <= other_us < self._reign(self.terms[-1])[1]
         )
-        return led.epoch > (-1 if term is None else term.epoch)
+
+    def _reign(self, term: Election) -> tuple[int, int]:
+        """From when to when the leader of a term led without a break."""
+        others = [each for each in self.history.elections if each.broker != term.broker]
+        before = max((e.at_us for e in others if e.at_us < term.at_us), default=_NOWHERE)
+        mine = (e.at_us for e in self.history.elections if e.broker == term.broker and e.at_us > before)
+        return min(mine), min((e.at_us for e in others if e.at_us > term.at_us), default=_NEVER)
 
     @cached_property
     def heir(self) -> Election | None:
         """Who brought the other record that is there, if that is of another term than this one: the leader of
-        a later term, or, where the other record is older or has no epoch (before KIP-101), the next that
-        another broker led."""
-        led, epoch = self.incumbent, self.facts.other_epoch
-        if not self.facts.other_there or led is None or self.offset == _NOWHERE:
+        a later term, or, where the other record is older, the next that another broker led."""
+        epoch, other_us, elections = self.facts.other_epoch, self.facts.other_us, self.history.elections
+        led = self.incumbent
+        if not self.facts.other_there or led is None or self.offset == _NOWHERE or not self.terms:
             return None
-        # A consumer learns the leader epoch of what it reads; a producer does not.
-        own = self.finding.leader_epoch if self.finding.anomaly == "rewritten" else None
-        own = led.epoch if own is None else own
-        if epoch == own:
+        if epoch is None:
+            if other_us is None or not elections[0].at_us <= other_us < self._reign(self.terms[0])[0]:
+                return None
+        elif epoch > max(term.epoch for term in self.terms):
+            return _first(e for e in elections if e.epoch == epoch)
+        elif epoch >= min(term.epoch for term in self.terms):
             return None
-        if epoch is not None and epoch > own:
-            return _first(e for e in self.history.elections if e.epoch == epoch)
-        return _first(e for e in self.history.elections if e.at_us >= self.known and e.broker != led.broker)
+        return _first(e for e in elections if e.at_us >= self.known and e.broker != led.broker)
 
     # ------------------------------------------------------------ why replicas, order or place differ
 
     @cached_property
     def change(self) -> Election | None:
-        """The first to take office while a send waited."""
+        """The first to take office while a send waited, and before what was sent again was written: its last
+        copy, or the one that it is before."""
+        waited = [e for e in self.history.elections if self.since <= e.at_us]
+        if self.facts.position is not None:
+            return _first(e for e in waited if self.offset < e.end <= self.facts.position)
         until = _NEVER if self.finding.until_us is None else self.finding.until_us
-        return _first(e for e in self.history.elections if self.since <= e.at_us <= until)
+        return _first(e for e in waited if e.at_us <= until and e.end <= max(self.offset, 0))
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the last copy was written in a term that began after its producer had its answer: then the
+        producer did not send it again for want of one."""
+        until, writer = self.finding.until_us, self.writer
+        return until is not None and writer is not None and writer.at_us > until
 
     @cached_property
     def writer(self) -> Election | None:
@@ -159,13 +232,14 @@ class Case:
 
     @property
     def is_of_another_term(self) -> bool:
-        """Whether the replica's record came from another leader than the one that wrote the final log's."""
-        writer = self.writer
-        return (
-            writer is not None
-            and self.facts.other_epoch != writer.epoch
-            and self.finding.broker != writer.broker
-        )
+        """Whether the replica's record came from another leader than the one that wrote the final log's: by
+        its epoch, or where logs have none by when it was sent."""
+        writer, facts = self.writer, self.facts
+        if writer is None or self.finding.broker == writer.broker:
+            return False
+        if facts.other_epoch is None and facts.other_us is not None:
+            return facts.other_us != facts.own_us and facts.other_us < writer.at_us
+        return facts.other_epoch != writer.epoch
 
     @cached_property
     def last_cut(self) -> Cut | None:

@@ -26,6 +26,13 @@ class Election(NamedTuple):
     why: Why | None
 
 
+class Following(NamedTuple):
+    """A broker learnt that another one leads."""
+
+    at_us: int
+    broker: int
+
+
 class Cut(NamedTuple):
     at_us: int
     broker: int
@@ -76,6 +83,7 @@ class Fault(NamedTuple):
 @dataclass(slots=True)
 class History:
     elections: list[Election] = field(default_factory=list)
+    followings: list[Following] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -92,10 +100,11 @@ class History:
             commit._replace(at_us=commit.at_us - ahead_us.get(leaders.get(commit.epoch, -1), 0))
             for commit in self.commits
         ]
-        return History(moved(self.elections), moved(self.cuts), moved(self.repairs), commits)
+        told = (moved(self.elections), moved(self.followings), moved(self.cuts), moved(self.repairs))
+        return History(*told, commits)
 
 
-Told = TypeVar("Told", Election, Cut, Repair)
+Told = TypeVar("Told", Election, Following, Cut, Repair)
 NOTHING = History()
 
 
@@ -114,6 +123,8 @@ def histories(
         match row["event"]:
             case "became_leader":
                 leaders[number].append(row)
+            case "became_follower":
+                history.followings.append(Following(at_us, row["broker"]))
             case "truncated":
                 rule, why = reason_of(row, schema_version)
                 before, after = row["previous_log_end_offset"], row["log_end_offset"]
@@ -140,6 +151,7 @@ def histories(
         ]
     for history in found.values():
         history.elections.sort(key=lambda e: (e.at_us, e.epoch))
+        history.followings.sort()
         history.cuts.sort(key=lambda c: (c.at_us, c.broker))
         history.repairs.sort(key=lambda r: (r.at_us, r.broker))
     return dict(found)

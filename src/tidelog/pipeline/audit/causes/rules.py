@@ -117,6 +117,12 @@ def _kept_by_cut(c: Case) -> bool:
     return bool(cut and writer and cut.rule and cut.after > c.offset and cut.at_us >= writer.at_us)
 
 
+def _cut_away(c: Case) -> bool:
+    """Whether a truncation may have removed it: neither left it a hole, nor did its own leader write what is
+    there now."""
+    return bool(c.cut) and not c.facts.hole and not c.is_of_its_term
+
+
 def _named(cut: Cut | None, name: Callable[[TruncationRule], CauseRule]) -> CauseRule:
     assert cut is not None
     assert cut.rule is not None
@@ -149,8 +155,8 @@ _GONE: Final[tuple[tuple[Predicate, Rule], ...]] = (
     (lambda c: _elected(c.heir, ElectionKind.UNCLEAN), CauseRule.UNCLEAN),
     (lambda c: _elected(c.heir, ElectionKind.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
     (lambda c: c.heir, CauseRule.OTHER_BRANCH),
-    (lambda c: _to_watermark(c.cut), CauseRule.TO_WATERMARK),
-    (lambda c: c.cut, CauseRule.OVERWRITTEN),
+    (lambda c: _cut_away(c) and _to_watermark(c.cut), CauseRule.TO_WATERMARK),
+    (_cut_away, CauseRule.OVERWRITTEN),
 )
 _MOVED: Final[tuple[tuple[Predicate, Rule], ...]] = (
     (lambda c: c.notice and _is(Circumstance.MOVED_BY_GROUP)(c), CauseRule.MOVED_BY_GROUP),
@@ -163,8 +169,8 @@ RULES: Final[Mapping[str, tuple[tuple[Predicate, Rule], ...]]] = {
     "duplicated": (
         (_is(Circumstance.NEW_IDENTITY), CauseRule.NEW_IDENTITY),
         (_is(Circumstance.SENT_TWICE), CauseRule.SENT_TWICE),
-        (lambda c: c.change, CauseRule.RETRY_ACROSS),
-        (lambda c: c.notice, CauseRule.RETRY_IN_EPOCH),
+        (lambda c: c.change and not c.is_later, CauseRule.RETRY_ACROSS),
+        (lambda c: c.notice and not c.is_later, CauseRule.RETRY_IN_EPOCH),
     ),
     "diverged": (
         (lambda c: c.notice, CauseRule.NOT_CUT_YET),
@@ -178,7 +184,7 @@ RULES: Final[Mapping[str, tuple[tuple[Predicate, Rule], ...]]] = {
     ),
     "missing copy": (
         (
-            lambda c: c.last_cut and c.last_cut.covers(c.offset) and c.last_cut.rule,
+            lambda c: c.facts.at_end and c.last_cut and c.last_cut.covers(c.offset) and c.last_cut.rule,
             lambda c: _named(c.last_cut, truncation_cause),
         ),
     ),

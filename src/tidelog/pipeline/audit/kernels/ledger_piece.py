@@ -84,6 +84,8 @@ class LedgerResult:
     rows: int = 0
     totals: Counter[tuple[str | None, int, bool, int]] = field(default_factory=Counter)
     lasts: dict[str | None, int] = field(default_factory=dict)
+    numbers: Counter[tuple[str | None, int]] = field(default_factory=Counter)
+    """Of each producer the sum of its numbers, and that of their squares, by their power."""
     transactional: int = 0
     unnamed: int = 0
     unplaced: set[tuple[str | None, int]] = field(default_factory=set)
@@ -187,7 +189,10 @@ def _count(context: Context, result: LedgerResult, sends: Sends) -> None:
         name = sends.producers[number // 48]
         result.totals[name, number // 6 % 8 - 1, bool(number // 3 % 2), number % 3] = int(count)
     for code in np.unique(sends.producer).tolist():
-        result.lasts[sends.producers[code]] = int(sends.sequence[sends.producer == code].max())
+        name, numbers = sends.producers[code], sends.sequence[sends.producer == code]
+        result.lasts[name] = int(numbers.max())
+        for power in (1, 2):
+            result.numbers[name, power] = int((numbers.astype(np.uint64) ** np.uint64(power)).sum())
     result.unnamed = int((sends.value == 0).sum())
     result.acknowledged = set(np.unique(sends.part[(sends.outcome == OK) & (sends.acks != 0)]).tolist()) - {
         -1
@@ -210,6 +215,16 @@ def _sum_up(context: Context, result: LedgerResult, sends: Sends) -> None:
     )
     if (text_hashes(named) != sends.value)[sends.known].any():
         result.doubles = value_keys(sends.part[sends.known], sends.value[sends.known])
+
+
+def values_sent(shared: tuple[Context, frozenset[str | None]], piece: TablePiece) -> Words:
+    """The values of some producers."""
+    context, producers = shared
+    table = read_piece(context.place, piece, ("producer", "topic", "partition", "value"))
+    codes, names = coded(table["producer"])
+    part, value = context.numbers(table), text_hashes(table["value"])
+    mine = np.array([name in producers for name in names])[codes] & (part >= 0) & (value != 0)
+    return value_keys(part[mine], value[mine])
 
 
 # ---------------------------------------------------------------- order

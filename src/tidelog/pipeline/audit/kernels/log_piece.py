@@ -30,7 +30,7 @@ from tidelog.pipeline.audit.kernels.tables import read_groups
 from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, RecordsPiece
 
 SUMMED: Final = ("offset", "control", "transactional", "value_id", "value_crc32", "key_text")
-LOG_COLUMNS: Final = (*SUMMED, "leader_epoch", "producer_id", "producer_epoch")
+LOG_COLUMNS: Final = (*SUMMED, "leader_epoch", "producer_id", "producer_epoch", "timestamp_ms")
 _OF_RECORDS: Final = {
     "offset": "offset",
     "leader_epoch": "leader_epoch",
@@ -211,6 +211,7 @@ def _final_records(context: Context, table: Any, part: Ints, broker: Ints, span:
         ("transactional", pa.bool_()),
         ("producer_id", pa.int64()),
         ("producer_epoch", pa.int32()),
+        ("timestamp_ms", pa.int64()),
     ):
         found = found.append_column(name, pa.nulls(len(found), kind))
     return found

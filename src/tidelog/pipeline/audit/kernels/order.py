@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.pipeline.audit.context import Context
-from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding, FindingWriter, Tally
+from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Facts, Finding, FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import Ints
 from tidelog.pipeline.audit.kernels.ledger_piece import COLUMNS, OK, UNKNOWN, Sends, order_of, sends_of
 from tidelog.pipeline.audit.kernels.tables import read_piece
@@ -102,6 +102,7 @@ def overtaken(sends: Sends, row: int, offset: int, before: tuple[int, int, int])
         leader_epoch=epoch,
         detail=f"sent after number {sequence}, which is at offset {real_offset}"
         + (" and had been acknowledged before" if one_by_one else ""),
+        facts=Facts(position=real_offset),
     )
 
 

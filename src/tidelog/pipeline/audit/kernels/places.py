@@ -39,6 +39,8 @@ from tidelog.pipeline.audit.rounds.parcels import Bucket, Parcel, pack, unpack
 MISS, COPY, STRAY = "miss", "copy", "stray"
 _SPOT_BITS: Final = 40
 _NOTHING = np.zeros(0, np.int64)
+Report = tuple[int, str, int | None]
+"""Of a value at an offset: when it was told, by whom, and when it was sent."""
 _NONE: Final = "a record without a value"
 
 
@@ -65,6 +67,7 @@ class Held:
         self.shown: Flags = np.zeros(0, np.bool_)
         self.crc: Ints = _NOTHING
         self.key: Words = self.value
+        self.sent_us: Ints = _NOTHING
         tables = [table for table in (log, _log_of_reader(context, reads)) if table is not None]
         self.table: Any = pa.concat_tables(tables, promote_options="permissive") if tables else None
         if self.table is None:
@@ -80,6 +83,8 @@ class Held:
         self.crc = ints(self.table["value_crc32"])
         self.key = text_hashes(self.table["key"])
         self.epoch = ints(self.table["leader_epoch"])
+        sent_ms = ints(self.table["timestamp_ms"])
+        self.sent_us = np.where(sent_ms < 0, -1, sent_ms * 1000)
 
     def at(self, spots: Ints) -> Ints:
         """The row at each spot; -1: there is none."""
@@ -94,6 +99,9 @@ class Held:
 
     def epoch_at(self, row: int) -> int | None:
         return None if self.epoch[row] < 0 else int(self.epoch[row])
+
+    def sent_at(self, row: int) -> int | None:
+        return None if self.sent_us[row] < 0 else int(self.sent_us[row])
 
 
 def spots_of(table: Any, offset: str = "offset") -> Ints:
@@ -112,7 +120,7 @@ def _log_of_reader(context: Context, reads: Any) -> Any:
     order = np.lexsort((text_hashes(rows["value"]), spots_of(rows)))
     spot, value = spots_of(rows)[order], text_hashes(rows["value"])[order]
     rows = rows.take(pa.array(order[starts_of(spot, value)]))
-    found = rows.select(["offset", "leader_epoch", "key", "value", "value_crc32", "part"])
+    found = rows.select(["offset", "leader_epoch", "key", "value", "value_crc32", "timestamp_ms", "part"])
     count = len(found)
     for name, column in (
         ("control", pa.repeat(False, count)),
@@ -177,6 +185,10 @@ class _Place:
                 if len(held.spot)
                 else np.zeros(len(row), np.bool_)
             )
+            if len(held.spot):
+                # Where the log tells no time, the ledger may.
+                mine = np.flatnonzero(self._sound & (held.sent_us[np.maximum(row, 0)] < 0))
+                held.sent_us[row[mine]] = ints(sent["sent_us"])[mine]
         if read is not None:
             self._read_value = text_hashes(read["value"])
             self._read_row = held.at(spots_of(read))
@@ -205,10 +217,11 @@ class _Place:
         at = row[chosen]
         there = (at >= 0) & self._committed[chosen]
         now, epochs, keys = [None] * len(at), [None] * len(at), [None] * len(at)
+        times = np.full(len(at), -1)
         if held.table is not None:
             seen = np.where(there, at, -1)
             now, epochs = _taken(held.table["value"], seen), _taken(held.table["leader_epoch"], seen)
-            keys = _taken(held.table["key"], at)
+            keys, times = _taken(held.table["key"], at), held_or(held.sent_us, seen, -1)
         columns = {
             "part": self._sent["part"].take(pa.array(chosen)),
             "value": self._sent["value"].take(pa.array(chosen)),
@@ -216,6 +229,8 @@ class _Place:
             "there": pa.array(there),
             "now": pa.array(now, pa.string()),
             "now_epoch": pa.array(epochs, pa.int32()),
+            "now_us": pa.array(times, mask=times < 0),
+            "hole": pa.array((at < 0) & self._committed[chosen]),
             "uncommitted": pa.array(self._same[chosen] & ~self._committed[chosen]),
             "changed": pa.array(self._changed[chosen]),
             "stored_crc": pa.array(held_or(held.crc, at, -1) if len(held.spot) else np.full(len(at), -1)),
@@ -289,10 +304,11 @@ class _Place:
         rows = rows[(self._read_row[rows] >= 0) & (offset < ends[part]) & ~self._read_same[rows]]
         if not len(rows):
             return
-        names = ["part", "offset", "leader_epoch", "value", "consumer", "read_us"]
+        names = ["part", "offset", "leader_epoch", "value", "consumer", "read_us", "timestamp_ms"]
         at = self._read_row[rows]
         there = held.table.select(["value", "control", "leader_epoch"]).take(pa.array(at)).to_pylist()
-        for each, now in zip(read.select(names).take(pa.array(rows)).to_pylist(), there, strict=True):
+        was = read.select(names).take(pa.array(rows)).to_pylist()
+        for each, now, row in zip(was, there, at.tolist(), strict=True):
             name = "a control record" if now["control"] else now["value"] or _NONE
             epoch = now["leader_epoch"]
             yield Finding(
@@ -306,7 +322,12 @@ class _Place:
                 time_us=each["read_us"],
                 detail=f"{each['consumer']} read {each['value'] or _NONE}, the log now holds {name}"
                 + ("" if epoch is None else f" of epoch {epoch}"),
-                facts=Facts(other_there=True, other_epoch=epoch),
+                facts=Facts(
+                    other_there=True,
+                    other_epoch=epoch,
+                    other_us=held.sent_at(row),
+                    own_us=None if each["timestamp_ms"] is None else each["timestamp_ms"] * 1000,
+                ),
             )
 
     def other_bytes(self) -> Iterator[Finding]:
@@ -346,30 +367,36 @@ class _Place:
         offsets = np.unique(np.concatenate(suspicious)) if suspicious else _NOTHING
         if not len(offsets):
             return
-        reports: dict[int, dict[str, list[tuple[int, str]]]] = {}
+        reports: dict[int, dict[str, list[Report]]] = {}
         if self._sent is not None:
             for spot, each in _rows_at(self._sent, offsets, ["value", "producer", "settled_us", "sent_us"]):
                 at = each["settled_us"] if each["settled_us"] is not None else each["sent_us"]
-                who = (at or 0, f"acknowledged to {each['producer']}")
+                who = (at or 0, f"acknowledged to {each['producer']}", each["sent_us"])
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
         if self._read is not None:
-            for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us"]):
+            for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us", "timestamp_ms"]):
                 derived = each["consumer"] == self._context.final_reader and not self._context.reads_to_end
                 if each["value"] is None or derived:  # a value that all consumers read needs no mention
                     continue
-                who = (each["read_us"] or 0, f"read by {each['consumer']}")
+                sent_us = None if each["timestamp_ms"] is None else each["timestamp_ms"] * 1000
+                who = (each["read_us"] or 0, f"read by {each['consumer']}", sent_us)
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
         for spot, told in sorted(reports.items()):
             if len(told) > 1:
                 yield self._two_values(spot, told)
 
-    def _two_values(self, spot: int, told: dict[str, list[tuple[int, str]]]) -> Finding:
+    def _two_values(self, spot: int, told: dict[str, list[Report]]) -> Finding:
         part, offset = spot >> _SPOT_BITS, spot & ((1 << _SPOT_BITS) - 1)
         listed = sorted(
-            (min(whos)[0], value, sorted({who for _, who in whos})) for value, whos in told.items()
+            (min(at for at, _, _ in whos), value, sorted({who for _, who, _ in whos}))
+            for value, whos in told.items()
         )
-        row = int(self._held.at(np.array([spot]))[0])
-        there = row >= 0 and self._held.value_at(row) != listed[0][1]
+        held, row = self._held, int(self._held.at(np.array([spot]))[0])
+        # The first that the log does not hold: why it does not is the question.
+        now = held.value_at(row) if row >= 0 else None
+        known_us, gone, _ = next(each for each in listed if each[1] != now)
+        sent = [sent_us for _, _, sent_us in told[gone] if sent_us is not None]
+        there, end = row >= 0, self._context.parts[part].end
         return Finding(
             "inconsistent offset",
             VIOLATION,
@@ -381,7 +408,15 @@ class _Place:
             until_us=listed[-1][0],
             count=len(listed),
             detail="; ".join(f"{value} {', '.join(whos[:3])}" for _, value, whos in listed[:10]),
-            facts=Facts(other_there=there, other_epoch=self._held.epoch_at(row) if there else None),
+            facts=Facts(
+                other_there=there,
+                other_epoch=held.epoch_at(row) if there else None,
+                other_us=held.sent_at(row) if there else None,
+                own_us=min(sent, default=None),
+                known_us=known_us,
+                hole=row < 0 and offset < end,
+                at_end=offset >= end,
+            ),
         )
 
 

@@ -98,9 +98,9 @@ def disagreements(parts: list[Part], part: Ints, broker: Ints, table: Any) -> It
     if not len(wrong):
         return
     rows = np.concatenate([np.arange(first[at], ends[at]) for at in wrong.tolist()])
-    shown = table.select(["leader_epoch", "control", "value_id", "value_crc32", "key_text"]).take(
-        pa.array(order[rows])
-    )
+    names = ["leader_epoch", "control", "value_id", "value_crc32", "key_text"]
+    names += [name for name in ("timestamp_ms",) if name in table.column_names]
+    shown = table.select(names).take(pa.array(order[rows]))
     held = dict(zip(rows.tolist(), shown.to_pylist(), strict=True))
     for at in wrong.tolist():
         mine = range(int(first[at]), int(ends[at]))
@@ -133,8 +133,18 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
         broker=other[0],
         count=len({each[1] for each in held}),
         detail=", ".join(told),
-        facts=Facts(other_there=True, other_epoch=other[2]["leader_epoch"]),
+        facts=Facts(
+            other_there=True,
+            other_epoch=other[2]["leader_epoch"],
+            other_us=_sent_us(other[2]),
+            own_us=_sent_us(right[2]),
+        ),
     )
+
+
+def _sent_us(row: dict[str, Any]) -> int | None:
+    at_ms = row.get("timestamp_ms")
+    return None if at_ms is None else at_ms * 1000
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -198,4 +208,5 @@ def too_short(parts: list[Part]) -> Iterator[Finding]:
                     count=short,
                     detail=f"broker {broker}, which is in sync, ends at {replica.end}, {short} records below "
                     f"the committed end",
+                    facts=Facts(at_end=True),
                 )

@@ -26,7 +26,7 @@ from tidelog.pipeline.audit.kernels.hashes import (
 )
 from tidelog.pipeline.audit.kernels.ledger_piece import OK, sends_of, value_keys
 from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_rows
-from tidelog.pipeline.audit.kernels.reads_piece import COLUMNS as READ_COLUMNS
+from tidelog.pipeline.audit.kernels.reads_piece import COLUMNS as READS_COLUMNS
 from tidelog.pipeline.audit.kernels.reads_piece import is_jump, is_long, reads_of
 from tidelog.pipeline.audit.kernels.tables import read_piece
 from tidelog.pipeline.audit.pieces import LogPiece, Piece, RecordsPiece, TablePiece
@@ -36,6 +36,7 @@ SEND_COLUMNS: Final = (
     *("producer", "sequence", "topic", "partition", "key", "value", "value_crc32", "acks", "idempotent"),
     *("sent_us", "settled_us", "outcome", "offset", "leader_epoch", "error"),
 )
+READ_COLUMNS: Final = (*READS_COLUMNS, "timestamp_ms")
 LOG, SENT, READ, JUMPED = "log", "sent", "read", "jumped"
 SEND: Final = "send"
 EXACT_MAX: Final = 4_000_000
@@ -147,8 +148,8 @@ def _of_reads(wanted: Wanted, piece: TablePiece) -> list[Parcel]:
 
 
 def _read_rows(table: Any, part: Ints, chosen: Any) -> Any:
-    names = ["consumer", "offset", "leader_epoch", "key", "value", "value_crc32", "read_us", "poll"]
-    found = _plain(table.select([*names, "position_before"]).filter(pa.array(chosen)))
+    names = ["consumer", "offset", "leader_epoch", "key", "value", "value_crc32", "timestamp_ms", "read_us"]
+    found = _plain(table.select([*names, "poll", "position_before"]).filter(pa.array(chosen)))
     return found.append_column("part", pa.array(part[chosen]))
 
 

@@ -338,7 +338,10 @@ class _Judge:
             facts=Facts(
                 other_there=miss is not None and miss["there"],
                 other_epoch=None if miss is None else miss["now_epoch"],
+                other_us=None if miss is None else miss["now_us"],
                 uncommitted=miss is not None and miss["uncommitted"],
+                hole=miss is not None and miss["hole"] and not part.compacted,
+                at_end=told is not None and told >= part.end,
             ),
         )
 
@@ -432,12 +435,14 @@ class _Judge:
             )
         # The same content may have been sent by a producer that keeps no ledger.
         alone = not self._context.kept or not by_content(group.value)
-        if len(sends) > 1:
-            if len(copies) <= len(sends):
+        # One that the ledger has twice under its number is one send, however often it was acknowledged.
+        times = len({(each["producer"], each["sequence"]) for each in sends})
+        if times > 1:
+            if len(copies) <= times:
                 finding.circumstance = Circumstance.SENT_TWICE
             elif alone and all(each["idempotent"] for each in sends):
                 finding.severity = VIOLATION
-        idempotent = alone and len(sends) == 1 and sends[0]["idempotent"]
+        idempotent = alone and times == 1 and sends[0]["idempotent"]
         unknown = any("as_sent" in copy for copy in listed)
         by_replica = self._context.parts[group.part].broker is not None
         if idempotent and unknown and by_replica and len(self._result.open) < _OPEN_MAX:
@@ -470,6 +475,8 @@ def identified(
     """A duplicated value, with who wrote each copy. Within one producer id and epoch brokers must
     recognise a repeat; copies that carry different ones were sent anew by the client itself."""
     apart = len({(producer, epoch) for _, _, producer, epoch in copies}) == len(copies)
+    if copies[0][2] is not None and any(producer in (None, -1) for _, _, producer, _ in copies):
+        apart = False  # a record without an id is of no epoch of that client
     shown = copies[:10]
     words = ", ".join(str(o) + ("" if e is None else f" (epoch {e})") for o, e, _, _ in shown)
     detail = f"at offsets {words}{', …' if len(copies) > 10 else ''}"

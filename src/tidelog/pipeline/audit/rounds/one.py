@@ -67,6 +67,28 @@ class Summed:
     tallies: list[Tally] = field(default_factory=list)
 
     @property
+    def renumbered(self) -> frozenset[str | None]:
+        """Producers of which the ledger may have two sends with one number: neither their count nor the sums
+        of their numbers and of the squares of these are those of 0, 1, 2, …"""
+        plain = [result for result in self.ledgers if result.doubles is None]
+        counts: Counter[str | None] = Counter()
+        sums: Counter[tuple[str | None, int]] = Counter()
+        lasts: dict[str | None, int] = {}
+        for result in plain:
+            for (producer, _, _, _), count in result.totals.items():
+                counts[producer] += count
+            sums.update(result.numbers)
+            for producer, last in result.lasts.items():
+                lasts[producer] = max(last, lasts.get(producer, -1))
+
+        def is_whole(producer: str | None, n: int) -> bool:
+            wanted = (n + 1, n * (n + 1) // 2, n * (n + 1) * (2 * n + 1) // 6)
+            told = (counts[producer], sums[producer, 1], sums[producer, 2])
+            return all((a - b) % (1 << 64) == 0 for a, b in zip(told, wanted, strict=True))
+
+        return frozenset(producer for producer, last in lasts.items() if not is_whole(producer, last))
+
+    @property
     def candidates(self) -> Words:
         """Values of sends without an answer, and values that were sent more than once."""
         found = [result.candidates for result in self.ledgers]

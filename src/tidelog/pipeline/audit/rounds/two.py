@@ -17,6 +17,7 @@ from tidelog.pipeline.audit.engines import Engine
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import Finding, Tally
 from tidelog.pipeline.audit.kernels.hashes import OFFSET_BITS, STRETCH, Ints, Words, coded, ints
+from tidelog.pipeline.audit.kernels.ledger_piece import values_sent
 from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_rows
 from tidelog.pipeline.audit.kernels.order import OrderPiece, between_files, judge_order
 from tidelog.pipeline.audit.kernels.places import PlacesShared, judge_places
@@ -61,7 +62,9 @@ class SecondRound:
         progress(2 / _STEPS)
         row, real_offset = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if Need.SENDS in facts and Need.FINAL_LOG in facts:
-            candidates = np.unique(np.concatenate((candidates, self._summed.candidates)))
+            candidates = np.unique(
+                np.concatenate((candidates, self._summed.candidates, self._numbered_twice()))
+            )
         if len(candidates):
             row, real_offset = self._by_value(parcels, candidates)
         progress(4 / _STEPS)
@@ -96,6 +99,16 @@ class SecondRound:
     _buckets = 1
 
     # ------------------------------------------------------------ by value
+
+    def _numbered_twice(self) -> Words:
+        """Values of sends that have the number of another send of their producer."""
+        producers = self._summed.renumbered
+        if not producers:
+            return np.zeros(0, np.uint64)
+        found = self._engine.run(values_sent, (self._context, producers), self._ledger)
+        keys, counts = np.unique(np.concatenate(found), return_counts=True)
+        twice: Words = keys[counts > 1]
+        return twice
 
     def _by_value(self, parcels: list[Parcel], candidates: Words) -> tuple[Ints, Ints]:
         context = self._context
