@@ -197,10 +197,14 @@ def _shrunk(
     schedule = schedules.shrink(failing.schedule, fails, lambda: time.monotonic() < deadline)
     _say(
         smallest,
-        f"failed under schedule {number + 1} of {count} (seed={failing.seed}, {len(failing.schedule)} faults)"
-        f"\nsmaller after {runs} more runs, {len(schedule)} faults:\n{_repeated(item, schedule)}",
+        f"failed under schedule {number + 1} of {count} (seed={failing.seed}, {_counted(failing.schedule)})"
+        f"\nsmaller after {runs} more runs, {_counted(schedule)}:\n{_repeated(item, schedule)}",
     )
     return smallest
+
+
+def _counted(schedule: Schedule) -> str:
+    return f"{len(schedule)} fault{'s' if len(schedule) != 1 else ''}"
 
 
 def _repeated(item: pytest.Item, schedule: Schedule) -> str:
