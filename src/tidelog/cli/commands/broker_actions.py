@@ -11,7 +11,6 @@ import typer
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import ClusterDirOption, flag, value
 from tidelog.cli.show.output import write_text
-from tidelog.cluster.choosing import BrokerChoice
 
 if TYPE_CHECKING:
     from tidelog.cluster.remote import Action
@@ -29,6 +28,8 @@ LeaderOption = Annotated[
         default=False,
     ),
 ]
+Named = tuple[list[str] | None, str | None, bool]
+"""Brokers, the partition whose leader is meant, whether the controller is."""
 ControllerOption = Annotated[bool, flag("The broker that is the controller.", "--controller")]
 
 
@@ -51,7 +52,7 @@ def kill(
     """
     from tidelog.cluster.remote import Action
 
-    return _act(Action.KILL, BrokerChoice(brokers, leader_of, controller), data_dir)
+    return _act(Action.KILL, (brokers, leader_of, controller), data_dir)
 
 
 def pause(
@@ -73,7 +74,7 @@ def pause(
     """
     from tidelog.cluster.remote import Action
 
-    return _act(Action.PAUSE, BrokerChoice(brokers, leader_of, controller), data_dir)
+    return _act(Action.PAUSE, (brokers, leader_of, controller), data_dir)
 
 
 def resume(brokers: BrokersArgument = None, data_dir: ClusterDirOption = None) -> int:
@@ -84,7 +85,7 @@ def resume(brokers: BrokersArgument = None, data_dir: ClusterDirOption = None) -
     """
     from tidelog.cluster.remote import Action
 
-    return _act(Action.RESUME, BrokerChoice(brokers), data_dir)
+    return _act(Action.RESUME, (brokers, None, False), data_dir)
 
 
 def restart(
@@ -105,15 +106,16 @@ def restart(
     """
     from tidelog.cluster.remote import Action
 
-    return _act(Action.RESTART, BrokerChoice(brokers, leader_of, controller), data_dir)
+    return _act(Action.RESTART, (brokers, leader_of, controller), data_dir)
 
 
-def _act(action: Action, choice: BrokerChoice, data_dir: Path | None) -> int:
+def _act(action: Action, named: Named, data_dir: Path | None) -> int:
+    from tidelog.cluster.choosing import BrokerChoice
     from tidelog.cluster.directory import running_cluster
     from tidelog.cluster.remote import Action, perform
 
     folder, status = running_cluster(data_dir)
-    for number in choice.of(status, folder):
+    for number in BrokerChoice(*named).of(status, folder):
         began = time.perf_counter()
         perform(folder, action, number)
         match action:
