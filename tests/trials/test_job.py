@@ -50,6 +50,23 @@ def test_a_job_is_killed_between_rows_and_commit_and_goes_on(tmp_path: Path) -> 
     assert max(runs.count(batch) for batch in set(runs)) == 2
 
 
+def test_a_job_loses_its_checkpoint_and_begins_anew(tmp_path: Path) -> None:
+    """What was committed is in the table once from each run."""
+    said: list[str] = []
+    job = made(tmp_path, BATCHES, said.append, JobFault.FORGET)
+    job.start("no servers", "t")
+    try:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not job.suffered and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert wait_for_job(job, {0: 2}, PATIENCE_SECONDS, lambda: False) is None
+    finally:
+        job.close()
+    assert said == ["forget the job"]
+    runs = [int(path.stem.split("-")[1]) for path in job.table.iterdir()]
+    assert runs.count(0) == 2
+
+
 def test_a_job_that_only_fails_is_given_up(tmp_path: Path) -> None:
     """With the last line that it wrote, so that the trial does not wait for it."""
     job = made(tmp_path, "raise SystemExit('no such table')", lambda text: None, JobFault.KILL)

@@ -10,6 +10,7 @@ as a whole. Faults wait for a state that can be seen in its folders, never for a
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -42,6 +43,8 @@ class JobFault(StrEnum):
     """kill -9 while a batch is in the table and not committed."""
     EXPIRE = "expire"
     """kill -9 after a batch, and while the job is away retention deletes records that it has not read."""
+    FORGET = "forget"
+    """kill -9 after a batch, and while the job is away its checkpoint is lost."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -99,6 +102,8 @@ class Job:
                 self._said(f"{fault} the job")
                 if fault is JobFault.EXPIRE:
                     self._expire()
+                elif fault is JobFault.FORGET:
+                    shutil.rmtree(self.checkpoint)
                 self.faults_done += 1
             self._lives_until(lambda: False)
         except (OSError, ClientError) as error:
@@ -136,7 +141,7 @@ class Job:
 
     def _moment(self, fault: JobFault) -> Callable[[], bool]:
         """The state in which a fault happens."""
-        if fault is JobFault.EXPIRE:
+        if fault is not JobFault.KILL:
             before = self._commits()
             return lambda: self._commits() > before
         planned, files = 0, 0

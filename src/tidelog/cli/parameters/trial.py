@@ -151,8 +151,8 @@ JobFaults = Annotated[
     _job(
         "LIST",
         "What happens to the job, in order: kill (between rows and commit), expire (kill it, and let records "
-        "expire before it is back), or none.",
+        "expire before it is back), forget (kill it, and delete its checkpoint), or none.",
         "--job-faults",
-        autocompletion=completion.lists(lambda: ("kill", "expire")),
+        autocompletion=completion.lists(lambda: ("kill", "expire", "forget")),
     ),
 ]
