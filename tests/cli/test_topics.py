@@ -174,3 +174,28 @@ def test_nobody_there_is_one_line(tmp_path: Path):
     several = call("topics", "list", "-b", "127.0.0.1:1,127.0.0.1:2")
     assert refused(several) == "none of 127.0.0.1:1,127.0.0.1:2 answers"
     assert "expected host:port" in refused(call("topics", "list", "-b", "host:x"))
+
+
+def test_a_topic_is_moved_to_other_brokers(topics: Topics, name: str):
+    topics("create", name, "-p", "2", "-r", "2")
+    assert said(topics("reassign", name, "-r", "3,1")) == f"moved 2 partitions of {name} to 3,1\n"
+    (described,) = topics("describe", name, "--json").json
+    assert [part["replicas"] for part in described["partitions"]] == [[3, 1], [3, 1]]
+    assert [(part["adding_replicas"], part["removing_replicas"]) for part in described["partitions"]] == [
+        ([], []),
+        ([], []),
+    ]
+    assert said(topics("reassign", name, "-r", "2", "-p", "1")) == f"moved 1 partition of {name} to 2\n"
+
+
+def test_a_move_that_cannot_be_is_refused(topics: Topics, name: str):
+    topics("create", name, "-p", "1", "-r", "1")
+    for arguments, words in (
+        ((), "--replicas N,N… or --cancel"),
+        (("-r", "1", "--cancel"), "--replicas N,N… or --cancel"),
+        (("-r", "one"), "--replicas: brokers' numbers"),
+        (("-r", "1,1"), "INVALID_REPLICA_ASSIGNMENT"),
+        (("-r", "99"), "INVALID_REPLICA_ASSIGNMENT"),
+        (("--cancel",), f"no partition of {name} is being moved"),
+    ):
+        assert words in refused(topics("reassign", name, *arguments))

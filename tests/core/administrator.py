@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tidelog.core import keeper_paths
+from tidelog.core.assignments import TopicNode
 from tidelog.core.broker import Broker
 from tidelog.core.keeper_port import Create, Operation
 from tidelog.core.messages import (
@@ -124,4 +125,4 @@ def replicas(*brokers: int) -> tuple[BrokerId, ...]:
 
 
 def topic_written_by_a_tool(topic: str, assignment: dict[int, tuple[BrokerId, ...]]) -> Create:
-    return Create(keeper_paths.topic_path(topic), assignment)
+    return Create(keeper_paths.topic_path(topic), TopicNode(assignment))

@@ -81,7 +81,7 @@ def disagreements(admin: Administrator) -> list[str]:
     """Where keeper, brokers and disks differ about what topics there are."""
     nodes = admin.world.quorum.tree.dump()["nodes"]
     assignments = {name: admin.value(keeper_paths.topic_path(name)) for name in NAMES}
-    existing = {name: assignment for name, assignment in assignments.items() if assignment is not None}
+    existing = {name: node.partitions for name, node in assignments.items() if node is not None}
     found = [path for path in nodes if path.startswith(f"{keeper_paths.DELETE_TOPICS}/")]
     found += [
         path

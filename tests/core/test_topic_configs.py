@@ -4,6 +4,7 @@ import pytest
 from tests.core.administrator import Administrator, replicas
 
 from tidelog.core import keeper_paths, topic_configs
+from tidelog.core.assignments import TopicNode
 from tidelog.core.config import BrokerConfig
 from tidelog.core.events import BecameLeader, TopicConfigured
 from tidelog.core.keeper_port import Create, Multi, SetValue
@@ -184,7 +185,7 @@ def test_every_broker_knows_every_topic() -> None:
         CreateTopicRequest(topic="t", assignment={0: replicas(1, 2)}, config=config), CreateTopicResponse
     )
     admin.tool(Create(keeper_paths.config_path("u"), config))
-    admin.tool(Create(keeper_paths.topic_path("u"), {0: replicas(1)}))
+    admin.tool(Create(keeper_paths.topic_path("u"), TopicNode({0: replicas(1)})))
     for topic in ("t", "u"):
         assert all(admin.core(b).ctx.topic_config(topic).unclean_leader_election for b in range(3))
     admin.world.crash(2)
@@ -283,7 +284,7 @@ def test_settings_of_a_topic_that_does_not_exist() -> None:
 def test_a_topic_without_a_node_for_settings_gets_one() -> None:
     """A tool created it and wrote none."""
     admin = Administrator()
-    admin.tool(Create(keeper_paths.topic_path("t"), {0: replicas(0)}))
+    admin.tool(Create(keeper_paths.topic_path("t"), TopicNode({0: replicas(0)})))
     assert alter(admin, {"min.insync.replicas": "2"}).error is ErrorCode.NONE
     assert known(admin) == [2, 2, 2]
 
@@ -291,7 +292,7 @@ def test_a_topic_without_a_node_for_settings_gets_one() -> None:
 def test_no_settings_are_left_of_a_topic_that_goes_meanwhile() -> None:
     """The topic is there when the broker looks and gone when it writes: the write is refused as a whole."""
     admin = Administrator()
-    admin.tool(Create(keeper_paths.topic_path("t"), {0: replicas(0)}))
+    admin.tool(Create(keeper_paths.topic_path("t"), TopicNode({0: replicas(0)})))
     admin.world.network.hold(Channel("keeper-reply", "keeper", 1))
     number = admin.send(AlterTopicConfigRequest(topic="t", values={"a": "1"}), to=1)
     admin.world.settle()

@@ -3,6 +3,7 @@
 from typing import get_args
 
 from tidelog.core import events as e
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase, StrayReason
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
@@ -36,8 +37,8 @@ SPECIMENS: tuple[RecordedEvent, ...] = (
     e.PartitionStateWritten(
         ME, TP, PartitionState(OTHER, LeaderEpoch(6), (OTHER,), ControllerEpoch(2), 9), e.ElectionKind.UNCLEAN
     ),
-    e.PartitionPhaseChanged(ME, (TP,), e.PartitionPhase.ONLINE, e.PartitionPhase.OFFLINE),
-    e.ReplicaPhaseChanged(ME, OTHER, (TP,), e.ReplicaPhase.OFFLINE, e.ReplicaPhase.ONLINE),
+    e.PartitionPhaseChanged(ME, (TP,), PartitionPhase.ONLINE, PartitionPhase.OFFLINE),
+    e.ReplicaPhaseChanged(ME, OTHER, (TP,), ReplicaPhase.OFFLINE, ReplicaPhase.ONLINE),
     e.ElectionFailed(ME, TP, e.ElectionFailure.NO_ELECTABLE_REPLICA),
     e.ControllerElected(ME, ControllerEpoch(2)),
     e.ControllerResigned(ME, ControllerEpoch(2), e.ResignReason.SUCCEEDED, OTHER),
@@ -51,8 +52,11 @@ SPECIMENS: tuple[RecordedEvent, ...] = (
     e.TopicConfigured(ME, "orders", {"min.insync.replicas": "2"}),
     e.TopicDeletionStarted(ME, "orders"),
     e.TopicDeleted(ME, "orders"),
+    e.ReassignmentStarted(ME, TP, ISR, (ME,), (OTHER,)),
+    e.ReassignmentCompleted(ME, TP, (ME,), (OTHER,), ISR),
+    e.ReassignmentCancelled(ME, TP, (OTHER,)),
     e.ReplicaDeleted(ME, TP),
-    e.StrayReplicaFound(ME, TP, e.StrayReason.LIVES_ELSEWHERE, ISR),
+    e.StrayReplicaFound(ME, TP, StrayReason.LIVES_ELSEWHERE, ISR),
     p.ProcessStarted("0.1.0", "epoch", 4711, "127.0.0.1", 9092, "az1"),
     p.LogRecovered(TP, 100, 2_112, 7, "the batch at offset 100 is cut off"),
     p.StorageRecovered(False, 12, 1, 340),

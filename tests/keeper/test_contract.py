@@ -9,6 +9,7 @@ from tests.forwarder import until
 from tests.keeper.stages import Client, NetworkedStage, Stage
 
 from tidelog.core import keeper_paths
+from tidelog.core.assignments import Reassignment, TopicNode
 from tidelog.core.keeper_port import (
     Check,
     Children,
@@ -124,7 +125,10 @@ async def test_children_and_subtrees_come_with_their_values(stage: Stage) -> Non
 KNOWN_VALUES: dict[str, Any] = {
     "/brokers/ids/1": BrokerEndpoint("host-1.example", 9092, "az1"),
     "/brokers/ids/2": BrokerEndpoint("::1", 9093),
-    "/brokers/topics/t": {0: (BrokerId(1), BrokerId(2)), 11: (BrokerId(2),)},
+    "/brokers/topics/t": TopicNode(
+        {0: (BrokerId(1), BrokerId(2)), 11: (BrokerId(3), BrokerId(2)), 12: (BrokerId(1), BrokerId(3))},
+        {11: Reassignment((BrokerId(3),), (BrokerId(2),)), 12: Reassignment((), (BrokerId(3),))},
+    ),
     "/brokers/topics/t/partitions": None,
     "/brokers/topics/t/partitions/0": None,
     "/brokers/topics/t/partitions/0/state": PartitionState(
@@ -604,7 +608,7 @@ async def test_an_unreadable_node_is_named_and_left_out(
 ) -> None:
     """Foreign bytes stop no client: calls do not see the node, requests name it."""
     client = await networked.client()
-    await client.do(Create("/brokers/topics/good", {0: (BrokerId(1),)}))
+    await client.do(Create("/brokers/topics/good", TopicNode({0: (BrokerId(1),)})))
     await networked.put("/brokers/topics/bad", b'{"version":2,"partitions":[]}')
     assert list((await client.do(Children("/brokers/topics"))).nodes) == ["/brokers/topics/good"]
     assert (await client.ask(Get("/brokers/topics/bad"))).error is KeeperError.NO_NODE

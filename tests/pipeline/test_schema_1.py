@@ -47,10 +47,12 @@ SENTENCES: dict[str, dict[str, StrEnum]] = {
 YOUNGER = {
     ElectionKind.ELIGIBLE,
     ElectionKind.LAST_KNOWN_LEADER,
+    ElectionKind.REASSIGNED,
+    StateWriteReason.REASSIGNED,
     StateWriteReason.UNCLEAN_SHUTDOWN,
     StateWriteReason.ELIGIBLE_CLEARED,
 }
-"""Rules of generation elr, which came after schema 1."""
+"""Rules that came after schema 1: those of generation elr, and reassignment."""
 
 
 def test_every_sentence_of_schema_1_is_one_rule() -> None:

@@ -19,6 +19,7 @@ from tidelog.cluster.disks import Disks
 from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core import events as e
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase, StrayReason
 from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
 from tidelog.core.types import (
     BrokerEpoch,
@@ -336,8 +337,8 @@ EVENTS = (
     e.IsrChanged(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1),)),
     e.PartitionStateWritten(BrokerId(1), TP, STATE, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0)),
     e.PartitionStateWritten(BrokerId(1), TP, STATE, e.ElectionKind.CLEAN),
-    e.PartitionPhaseChanged(BrokerId(1), (TP,), e.PartitionPhase.NEW, e.PartitionPhase.ONLINE),
-    e.ReplicaPhaseChanged(BrokerId(1), BrokerId(2), (TP,), e.ReplicaPhase.ONLINE, e.ReplicaPhase.OFFLINE),
+    e.PartitionPhaseChanged(BrokerId(1), (TP,), PartitionPhase.NEW, PartitionPhase.ONLINE),
+    e.ReplicaPhaseChanged(BrokerId(1), BrokerId(2), (TP,), ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE),
     e.ElectionFailed(BrokerId(1), TP, e.ElectionFailure.NO_LIVE_REPLICA),
     e.ControllerElected(BrokerId(1), ControllerEpoch(3)),
     e.ControllerResigned(BrokerId(1), ControllerEpoch(3), e.ResignReason.SUCCEEDED, BrokerId(2)),
@@ -345,6 +346,11 @@ EVENTS = (
     e.ControlRequestRefused(BrokerId(1), "LeaderAndIsr", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(BrokerId(1), TP, ErrorCode.FENCED_LEADER_EPOCH),
     e.BrokerExited(BrokerId(1), TP, BrokerId(2), 9, 7),
+    e.ReassignmentStarted(BrokerId(1), TP, (BrokerId(2), BrokerId(0)), (BrokerId(2),), (BrokerId(0),)),
+    e.ReassignmentCompleted(BrokerId(1), TP, (BrokerId(2),), (BrokerId(0),), (BrokerId(0), BrokerId(2))),
+    e.ReassignmentCancelled(BrokerId(1), TP, (BrokerId(0),)),
+    e.ReplicaDeleted(BrokerId(1), TP),
+    e.StrayReplicaFound(BrokerId(1), TP, StrayReason.LIVES_ELSEWHERE, (BrokerId(0),)),
 )
 
 

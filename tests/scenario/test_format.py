@@ -285,7 +285,7 @@ STEP_MISTAKES = [
     ("wait leader 9", 13, "a broker between 0 and 2, found '9'"),
     ("wait leader 2", 13, "a broker that holds a replica of t (0, 1), found '2'"),
     ("wait isr 0,1,2", 10, "a broker that holds a replica of t (0, 1), found '0,1,2'"),
-    ("wait isr 0,0", 10, "each broker of the ISR once, found '0,0'"),
+    ("wait isr 0,0", 10, "each broker once, found '0,0'"),
     ("wait controller 3", 17, "a broker between 0 and 2, found '3'"),
     ("wait holds 2 a", 12, "a broker that holds a replica of t (0, 1), found '2'"),
     ("wait holds 1 a", 14, "a record that an earlier step sends, found 'a'"),

@@ -11,8 +11,8 @@ from typing import Any
 from bench.processes import PATIENCE_SECONDS
 from bench.tools import Tool, find
 
-from tidelog.core.events import PartitionPhase, ReplicaPhase
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.evidence.event_schema import REASONS
 from tidelog.faults.places import CHANNEL_NAMES
 from tidelog.narrate.events import NARRATED
@@ -77,7 +77,7 @@ def test_everything_that_can_happen_has_words() -> None:
     named = (*ClientFailure, *RemarkKind, *PartitionPhase, *ReplicaPhase)
     wanted |= {f"{type(one).__name__}.{one.name}" for one in named}
     wanted |= {"asks", "asked", "epoch_end.same", "epoch_end.older", "epoch_end.unknown"}
-    wanted |= {"elr", "last_known_leader", "BecameFollowerOfNobody"}
+    wanted |= {"elr", "last_known_leader", "BecameFollowerOfNobody", "no_broker"}
     wanted |= {"leads", "no_leader", "error", "spoken", "told.offset", "told.unasked", "told.nothing"}
     for language in ("en", "zh"):
         spoken = words()[language]

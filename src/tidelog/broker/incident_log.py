@@ -206,6 +206,7 @@ class Narration:
                 | e.ElectionKind.MAJORITY
                 | e.ElectionKind.CONTROLLED_SHUTDOWN
                 | e.ElectionKind.ELIGIBLE
+                | e.ElectionKind.REASSIGNED
             ):
                 self._together(INFO, "elected", leads, why=reason)
             case e.StateWriteReason.REPLICA_OFFLINE | e.StateWriteReason.UNCLEAN_SHUTDOWN if (
@@ -221,6 +222,7 @@ class Narration:
                 | e.StateWriteReason.ISR_WRITTEN
                 | e.StateWriteReason.BALLOT_OPENED
                 | e.StateWriteReason.ELIGIBLE_CLEARED
+                | e.StateWriteReason.REASSIGNED
             ):
                 self._together(DEBUG, "state_written", leads, why=reason)
             case _:
@@ -235,6 +237,16 @@ class Narration:
 
     def _topic_deleted(self, event: e.TopicDeleted) -> None:
         self._say(INFO, "topic_deleted", topic=event.topic)
+
+    def _reassignment_started(self, event: e.ReassignmentStarted) -> None:
+        adding, removing = _names(event.adding) or "-", _names(event.removing) or "-"
+        self._say(INFO, "reassignment_started", tp=str(event.tp), adding=adding, removing=removing)
+
+    def _reassignment_completed(self, event: e.ReassignmentCompleted) -> None:
+        self._together(INFO, "reassignment_completed", event.tp)
+
+    def _reassignment_cancelled(self, event: e.ReassignmentCancelled) -> None:
+        self._together(INFO, "reassignment_cancelled", event.tp)
 
     # ------------------------------------------------------------ this broker
 
@@ -309,6 +321,9 @@ _WORDS: dict[type, Callable[[Narration, Any], None]] = {
     e.ElectionFailed: Narration._election_failed,
     e.TopicDeletionStarted: Narration._topic_deletion_started,
     e.TopicDeleted: Narration._topic_deleted,
+    e.ReassignmentStarted: Narration._reassignment_started,
+    e.ReassignmentCompleted: Narration._reassignment_completed,
+    e.ReassignmentCancelled: Narration._reassignment_cancelled,
     e.BrokerRegistered: Narration._registered,
     e.ControlRequestRefused: Narration._control_refused,
     e.StrayReplicaFound: Narration._stray_found,

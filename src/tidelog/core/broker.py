@@ -23,6 +23,7 @@ from tidelog.core.log_port import Storage
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
+    AlterReassignmentRequest,
     AlterTopicConfigRequest,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -43,6 +44,7 @@ from tidelog.core.messages import (
     LeaderAndIsrRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListReassignmentsRequest,
     Message,
     MetadataRequest,
     MetadataResponse,
@@ -421,6 +423,8 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     CreateTopicRequest: Broker._ask_controller,
     DeleteTopicRequest: Broker._ask_controller,
     CreatePartitionsRequest: Broker._ask_controller,
+    AlterReassignmentRequest: Broker._ask_controller,
+    ListReassignmentsRequest: Broker._ask_controller,
     ControlledShutdownRequest: Broker._ask_controller,
     ControlledShutdownResponse: Broker._shutdown_answered,
 }

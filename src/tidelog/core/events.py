@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase, StrayReason
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
@@ -53,6 +54,8 @@ class ElectionKind(StrEnum):
     """The longest log of a majority."""
     CONTROLLED_SHUTDOWN = "controlled_shutdown"
     """An in-sync replica other than the broker that is shutting down."""
+    REASSIGNED = "reassigned"
+    """The first in-sync replica of the target of a reassignment, because the leader is to be removed."""
     ELIGIBLE = "eligible"
     """The first live eligible leader replica: no replica is in sync (KIP-966)."""
     LAST_KNOWN_LEADER = "last_known_leader"
@@ -72,6 +75,8 @@ class StateWriteReason(StrEnum):
     """A broker came back that had not been shut down cleanly: it is no longer in sync or eligible."""
     ELIGIBLE_CLEARED = "eligible_cleared"
     """min.insync.replicas changed: the eligible replicas were those of the old setting."""
+    REASSIGNED = "reassigned"
+    """The replicas of the partition change (KIP-455)."""
     BALLOT_OPENED = "ballot_opened"
     """The controller asks for votes; there is no leader meanwhile."""
 
@@ -128,40 +133,6 @@ class WatermarkMoment(StrEnum):
     """Enough replicas are in sync again: under ``elr`` the high watermark waits for that."""
     ISR_CHECKED = "isr_checked"
     """The periodic check: a follower outside the ISR has been silent for too long to be waited for."""
-
-
-class PartitionPhase(StrEnum):
-    """A partition's state in the controller's partition machine."""
-
-    NON_EXISTENT = "non_existent"
-    """Never stored: such a partition is not listed."""
-    NEW = "new"
-    """It has replicas, but no leader and no ISR yet."""
-    ONLINE = "online"
-    OFFLINE = "offline"
-    """Its leader failed, and no other has been elected."""
-
-
-class ReplicaPhase(StrEnum):
-    """A replica's state in the controller's replica machine."""
-
-    NON_EXISTENT = "non_existent"
-    """Never stored: such a replica is not listed."""
-    NEW = "new"
-    """It may only become a follower."""
-    ONLINE = "online"
-    OFFLINE = "offline"
-    """Its broker failed."""
-    DELETION_STARTED = "deletion_started"
-    """Its broker has not yet answered the request to delete it."""
-    DELETION_SUCCESSFUL = "deletion_successful"
-    DELETION_INELIGIBLE = "deletion_ineligible"
-    """It cannot be deleted now: its broker is down."""
-
-
-class StrayReason(StrEnum):
-    NO_SUCH_PARTITION = "no_such_partition"
-    LIVES_ELSEWHERE = "lives_elsewhere"
 
 
 Reason = (
@@ -444,6 +415,39 @@ class TopicDeleted:
 
 
 @dataclass(slots=True)
+class ReassignmentStarted:
+    """The controller began to move a partition. ``replicas`` are those of the target first, then those that
+    will be removed."""
+
+    controller: BrokerId
+    tp: TopicPartition
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+@dataclass(slots=True)
+class ReassignmentCompleted:
+    """Every replica of the target is in sync: from here the others are removed."""
+
+    controller: BrokerId
+    tp: TopicPartition
+    replicas: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    """The ISR that the controller read."""
+
+
+@dataclass(slots=True)
+class ReassignmentCancelled:
+    """The partition keeps the replicas that it had before the move."""
+
+    controller: BrokerId
+    tp: TopicPartition
+    replicas: tuple[BrokerId, ...]
+
+
+@dataclass(slots=True)
 class ReplicaDeleted:
     broker: BrokerId
     tp: TopicPartition
@@ -488,6 +492,9 @@ Event = (
     | TopicConfigured
     | TopicDeletionStarted
     | TopicDeleted
+    | ReassignmentStarted
+    | ReassignmentCompleted
+    | ReassignmentCancelled
     | ReplicaDeleted
     | StrayReplicaFound
 )

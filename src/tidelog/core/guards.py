@@ -66,6 +66,13 @@ class Guards:
     """``elr`` only: a broker that returns without a clean shutdown is removed from the ISR and the eligible
     replicas first: it may have lost the tail of its log."""
 
+    target_in_sync: bool = True
+    """A reassignment removes replicas only when every replica of its target is in the ISR (KIP-455)."""
+
+    in_sync_replica_stays: bool = True
+    """A reassignment is not cancelled or replaced if no replica that stays is in sync. 2.7 removes the others
+    all the same, and with them the only copies; KRaft refuses."""
+
     own_epoch_commit: bool = True
     """Majority only: a leader exposes nothing as committed before a record of its own epoch is
     (Raft §5.4.2, KAFKA-12619)."""

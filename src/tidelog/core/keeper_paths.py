@@ -3,7 +3,7 @@
 ==================================== =======================================================================
 ``/brokers/ids/N``                   ``BrokerEndpoint``, ephemeral
 ``/brokers/epochs/N``                ``int``: the epoch of the broker's last registration (only under ``elr``)
-``/brokers/topics/T``                ``dict[int, tuple[BrokerId, ...]]``: partition to replicas
+``/brokers/topics/T``                ``TopicNode``: the replicas of each partition
 ``/brokers/topics/T/partitions/P/…`` ``state``: ``PartitionState``
 ``/controller``                      ``BrokerId``, ephemeral
 ``/controller_epoch``                ``int``
@@ -76,6 +76,14 @@ def partition_path(tp: TopicPartition) -> str:
 
 def state_path(tp: TopicPartition) -> str:
     return f"{TOPICS}/{tp.topic}/partitions/{tp.partition}/state"
+
+
+def partition_of(path: str) -> TopicPartition | None:
+    """The partition whose state is at this path; None if no state is."""
+    parts = path.split("/")
+    if len(parts) == 7 and path.startswith(f"{TOPICS}/") and parts[6] == "state":
+        return TopicPartition(parts[3], int(parts[5]))
+    return None
 
 
 def config_path(topic: str) -> str:

@@ -9,11 +9,12 @@ and in CPython 3.11 creating one by keywords takes twice as long.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypedDict
 
+from tidelog.core.assignments import NOT_MOVING, Assignment, Reassignment
 from tidelog.core.log_port import UNBOUNDED, Batch
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
@@ -166,6 +167,8 @@ class PartitionAssignment:
     replicas: tuple[BrokerId, ...]
     state: PartitionState
     offline: tuple[BrokerId, ...] = ()
+    move: Reassignment = NOT_MOVING
+    """Which of the replicas are being added or removed."""
 
 
 class ControlHeader(TypedDict):
@@ -304,9 +307,6 @@ class ElectLeadersResponse:
 BROKER_DEFAULT = -1
 """Use the broker's default number of partitions or replicas."""
 
-Assignment = dict[int, tuple[BrokerId, ...]]
-"""The replicas of each partition of a topic, in order of preference."""
-
 
 @dataclass(slots=True, kw_only=True)
 class CreateTopicRequest:
@@ -360,6 +360,32 @@ class DeleteTopicResponse:
     topic: str
     error: ErrorCode
     message: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class AlterReassignmentRequest:
+    tp: TopicPartition
+    replicas: tuple[BrokerId, ...] | None
+    """Where to move it (KIP-455); None cancels the move that is under way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class AlterReassignmentResponse:
+    tp: TopicPartition
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ListReassignmentsRequest:
+    tps: Collection[TopicPartition] | None = None
+    """None: every partition that is being moved."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ListReassignmentsResponse:
+    error: ErrorCode
+    moves: dict[TopicPartition, tuple[tuple[BrokerId, ...], Reassignment]] = field(default_factory=dict)
 
 
 # ---------------------------------------------------------------- administrators and producers → any broker
@@ -459,6 +485,10 @@ Message = (
     | CreatePartitionsResponse
     | DeleteTopicRequest
     | DeleteTopicResponse
+    | AlterReassignmentRequest
+    | AlterReassignmentResponse
+    | ListReassignmentsRequest
+    | ListReassignmentsResponse
     | AlterTopicConfigRequest
     | AlterTopicConfigResponse
     | DescribeTopicConfigRequest

@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import Any
 
 from tidelog.core import events as e
+from tidelog.core.machine_phases import StrayReason
 from tidelog.core.types import BrokerId, Millis
 from tidelog.evidence import process_events as p
 from tidelog.evidence.process_events import RecordedEvent
@@ -94,6 +95,8 @@ COLUMNS = (
     Column("previous_phase", "string", "the state in the controller's machine before"),
     Column("elr", "list<int32>", "the eligible leader replicas, under the rules that track them"),
     Column("last_known_elr", "list<int32>", "the last known leader, while no replica is eligible"),
+    Column("adding", "list<int32>", "the replicas that a reassignment adds"),
+    Column("removing", "list<int32>", "the replicas that a reassignment removes"),
     Column("recovering", "bool", "whether the leader was elected without being eligible, and recovers"),
 )
 
@@ -301,6 +304,28 @@ KINDS: dict[type, EventKind] = dict(
             "The controller completed the deletion of a topic: the name is free again.",
             topic="topic",
         ),
+        _kind(
+            e.ReassignmentStarted,
+            "The controller began to move a partition to other brokers.",
+            **_PARTITION,
+            rule_brokers="replicas",
+            adding="adding",
+            removing="removing",
+        ),
+        _kind(
+            e.ReassignmentCompleted,
+            "All replicas of the target are in sync; the others are removed now.",
+            **_PARTITION,
+            rule_brokers="replicas",
+            removing="removing",
+            isr="isr",
+        ),
+        _kind(
+            e.ReassignmentCancelled,
+            "A move was cancelled: the partition keeps its replicas.",
+            **_PARTITION,
+            rule_brokers="replicas",
+        ),
         _kind(e.ReplicaDeleted, "The broker deleted its log of the partition.", **_PARTITION),
         _kind(
             e.StrayReplicaFound,
@@ -376,7 +401,7 @@ REASONS: dict[type, tuple[type[StrEnum], ...]] = {
     e.PartitionStateWritten: (e.StateWriteReason, e.ElectionKind),
     e.ElectionFailed: (e.ElectionFailure,),
     e.ControllerResigned: (e.ResignReason,),
-    e.StrayReplicaFound: (e.StrayReason,),
+    e.StrayReplicaFound: (StrayReason,),
 }
 """The possible values of `rule`, by the kind of event."""
 

@@ -17,6 +17,11 @@ from typing import Any, Self
 from tidelog.kafka_client.blocking import Client, ClientError, Unreachable, error_name
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
+from tidelog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from tidelog.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -33,6 +38,7 @@ from tidelog.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tidelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tidelog.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from tidelog.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 DEFAULT = -1
@@ -74,6 +80,9 @@ class PartitionView:
     """Eligible leader replicas (KIP-966); None where brokers cannot describe them, empty where they do not
     track them."""
     last_known_elr: list[int] | None = None
+    adding: list[int] = field(default_factory=list)
+    """Of the replicas, those that a reassignment adds."""
+    removing: list[int] = field(default_factory=list)
 
     @property
     def state(self) -> str:
@@ -147,6 +156,18 @@ class Admin:
                         if answer.next_cursor is None:
                             break
                         request.cursor = answer.next_cursor
+
+    def add_moves(self, topics: Sequence[TopicView]) -> None:
+        """Ask the controller which replicas are being added or removed."""
+        known = {(topic.name, part.number): part for topic in topics for part in topic.partitions}
+        answer = self._controller().ask(
+            Api.LIST_PARTITION_REASSIGNMENTS, ListPartitionReassignmentsRequest(topics=None)
+        )
+        for topic in answer.topics:
+            for moving in topic.partitions:
+                view = known.get((topic.name, moving.partition_index))
+                if view is not None:
+                    view.adding, view.removing = moving.adding_replicas, moving.removing_replicas
 
     def add_offsets(self, topics: Sequence[TopicView]) -> None:
         """Ask the leaders for start offset, high watermark and end offset of each partition."""
@@ -251,6 +272,28 @@ class Admin:
         request = CreatePartitionsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False)
         self._change(Api.CREATE_PARTITIONS, request, lambda answer: answer.results[0], f"topic {name}")
 
+    def reassign(self, name: str, moves: Mapping[int, Sequence[int] | None]) -> None:
+        """Move partitions to these brokers, the one that is to lead first; None cancels a move. Returns when
+        the moves have begun. Raises `Refused` for the first that is refused."""
+        parts = [
+            ReassignablePartition(partition_index=number, replicas=None if brokers is None else list(brokers))
+            for number, brokers in moves.items()
+        ]
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=name, partitions=parts)], timeout_ms=_TIMEOUT_MS
+        )
+        self._change(Api.ALTER_PARTITION_REASSIGNMENTS, request, _first_refusal, f"topic {name}")
+
+    def wait_until_moved(self, name: str, seconds: float = _PATIENCE_SECONDS) -> bool:
+        """Wait until no partition of a topic moves any more. False on time-out."""
+
+        def rests() -> bool:
+            topics = self.topics([name])
+            self.add_moves(topics)
+            return not any(part.adding or part.removing for topic in topics for part in topic.partitions)
+
+        return _eventually(rests, seconds)
+
     def alter(self, name: str, given: Mapping[str, str], removed: Sequence[str] = ()) -> None:
         """Set or remove a topic's own settings."""
         configs = [
@@ -312,6 +355,14 @@ class Admin:
         raise Unreachable(f"broker {broker} is not alive")
 
 
+def _first_refusal(answer: Any) -> Any:
+    """The answer for the first partition that was refused; the answer itself if none was."""
+    if answer.error_code != ErrorCode.NONE:
+        return answer
+    parts = [part for topic in answer.responses for part in topic.partitions]
+    return next((part for part in parts if part.error_code != ErrorCode.NONE), answer)
+
+
 def _topic_view(topic: MetadataResponseTopic) -> TopicView:
     parts = [
         PartitionView(
@@ -337,8 +388,8 @@ def what_it_means(code: int) -> str | None:
     }.get(ErrorCode(code) if code in ErrorCode.__members__.values() else ErrorCode.NONE)
 
 
-def _eventually(check: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+def _eventually(check: Callable[[], bool], seconds: float = _PATIENCE_SECONDS) -> bool:
+    deadline = time.monotonic() + seconds
     while not check():
         if time.monotonic() > deadline:
             return False

@@ -5,7 +5,7 @@ here. The path alone determines the format of a value:
 
 =============================================  ===============================================================
 ``/brokers/ids/N``                             ``BrokerEndpoint``
-``/brokers/topics/T``                          ``{partition: (replica, …)}``
+``/brokers/topics/T``                          ``TopicNode``
 ``/brokers/topics/T/partitions/P/state``       ``PartitionState``; its version is the node's and is not stored
 ``/controller``                                ``BrokerId``
 ``/controller_epoch``                          ``int``
@@ -30,6 +30,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tidelog.core.assignments import Reassignment, TopicNode
 from tidelog.core.keeper_paths import PERSISTENT
 from tidelog.core.keeper_port import (
     Children,
@@ -153,17 +154,30 @@ def _broker_from_json(stored: Any) -> BrokerEndpoint:
     )
 
 
-def _assignment_to_json(assignment: dict[int, tuple[BrokerId, ...]], _now: Millis) -> Any:
+def _topic_to_json(topic: TopicNode, _now: Millis) -> Any:
+    moves = {str(partition): move for partition, move in topic.moves.items()}
     return {
         "version": 2,
-        "partitions": {str(partition): list(replicas) for partition, replicas in assignment.items()},
-        "adding_replicas": {},
-        "removing_replicas": {},
+        "partitions": {str(partition): list(replicas) for partition, replicas in topic.partitions.items()},
+        "adding_replicas": {name: list(move.adding) for name, move in moves.items() if move.adding},
+        "removing_replicas": {name: list(move.removing) for name, move in moves.items() if move.removing},
     }
 
 
-def _assignment_from_json(stored: Any) -> dict[int, tuple[BrokerId, ...]]:
-    return {int(partition): _brokers(replicas) for partition, replicas in stored["partitions"].items()}
+def _topic_from_json(stored: Any) -> TopicNode:
+    """Version 1 (before Kafka 2.4) names no replicas that are added or removed."""
+    adding, removing = (
+        {int(name): _brokers(brokers) for name, brokers in stored.get(field, {}).items()}
+        for field in ("adding_replicas", "removing_replicas")
+    )
+    moves = {
+        partition: Reassignment(adding.get(partition, ()), removing.get(partition, ()))
+        for partition in sorted({*adding, *removing})
+    }
+    return TopicNode(
+        {int(partition): _brokers(replicas) for partition, replicas in stored["partitions"].items()},
+        {partition: move for partition, move in moves.items() if move},
+    )
 
 
 def _state_to_json(state: PartitionState, _now: Millis) -> Any:
@@ -233,7 +247,7 @@ _FORMATS: tuple[tuple[re.Pattern[str], _Format], ...] = tuple(
     (re.compile(pattern), to_and_from)
     for pattern, to_and_from in (
         (r"/brokers/topics/[^/]+/partitions/[^/]+/state", (_state_to_json, _state_from_json)),
-        (r"/brokers/topics/[^/]+", (_assignment_to_json, _assignment_from_json)),
+        (r"/brokers/topics/[^/]+", (_topic_to_json, _topic_from_json)),
         (r"/brokers/ids/[^/]+", (_broker_to_json, _broker_from_json)),
         (r"/controller", (_controller_to_json, lambda stored: BrokerId(_typed(stored["brokerid"], int)))),
         (r"/controller_epoch", (lambda epoch, _: epoch, lambda stored: _typed(stored, int))),

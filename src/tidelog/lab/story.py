@@ -110,6 +110,10 @@ class Story:
     def deliver(self, channel: str) -> Self:
         return self.say("deliver", channel)
 
+    def reassign(self, topic: str, *brokers: int) -> Self:
+        """Move a topic; without brokers: cancel the move."""
+        return self.say("reassign", topic, ",".join(map(str, brokers)) or "cancel")
+
     def elect_preferred(self) -> Self:
         return self.say("elect-preferred")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tidelog.core.events import PartitionPhase, ReplicaPhase
 from tidelog.core.inside import ParkedRequest, RemoteReplica
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.types import Millis
 from tidelog.narrate.phrasebook import Fields, Phrase, say
 from tidelog.narrate.reasons import reason_key

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.networks import LOOPBACK
 from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.core.assignments import TopicNode
 from tidelog.core.config import BrokerConfig
 from tidelog.core.keeper_paths import config_path, partition_path, partitions_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, Operation, Write
@@ -145,7 +146,7 @@ def creation_with_a_past(topic: TopicSetup, isr: tuple[int, ...]) -> Multi:
     )
     writes: list[Write] = [
         Create(config_path(topic.name), topic_settings(topic.config)),
-        Create(topic_path(topic.name), {0: tuple(map(BrokerId, topic.replicas))}),
+        Create(topic_path(topic.name), TopicNode({0: tuple(map(BrokerId, topic.replicas))})),
         Create(partitions_path(topic.name)),
         Create(partition_path(tp)),
         Create(state_path(tp), state),

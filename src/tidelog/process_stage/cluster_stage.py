@@ -60,6 +60,11 @@ from tidelog.scenario.scenario import Scenario
 from tidelog.scenario.snapshot import PartitionSnapshot, Snapshot
 from tidelog.scenario.stage import Stage
 from tidelog.wire.api import Api
+from tidelog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PATIENCE_SECONDS = 20.0
@@ -424,6 +429,14 @@ class ClusterStage(Stage):
 
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None:
         self._ask_controller(Api.INCREMENTAL_ALTER_CONFIGS, 0, alteration(topic, settings))
+
+    def reassign(self, topic: str, brokers: tuple[int, ...] | None) -> bool:
+        replicas = None if brokers is None else list(brokers)
+        parts = [ReassignablePartition(partition_index=0, replicas=replicas)]
+        question = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=parts)], timeout_ms=10_000
+        )
+        return self._ask_controller(Api.ALTER_PARTITION_REASSIGNMENTS, 0, question)
 
     def delete_node(self, path: str) -> bool:
         return self._topology.keeper_has_quorum and self._run(administer(self._keeper, Delete(path)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
+from tidelog.core.assignments import TopicNode
 from tidelog.core.types import PartitionState, TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.process_stage.observation import BrokerView, Observation, ObservedReplica
@@ -53,6 +54,9 @@ class Conditions:
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         return self._observation.partition_state(tp)
+
+    def topic_node(self, topic: str) -> TopicNode | None:
+        return self._observation.topic_node(topic)
 
     def acting_controller(self) -> int | None:
         controller = self._observation.controller()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.core import events as e
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.evidence.event_schema import KINDS, REASONS, Row
 from tidelog.evidence.journals.event_files import event_files
@@ -38,6 +39,11 @@ NARRATED = (
     e.ControlRequestRefused,
     e.FollowerStalled,
     e.BrokerExited,
+    e.ReassignmentStarted,
+    e.ReassignmentCompleted,
+    e.ReassignmentCancelled,
+    e.ReplicaDeleted,
+    e.StrayReplicaFound,
 )
 _CLASS_OF = {KINDS[kind].name: kind for kind in NARRATED}
 
@@ -87,7 +93,7 @@ def _value(kind: type, name: str, row: Row, columns: dict[str, str]) -> Any:
     if name == "offsets":
         return {_partition(tp): int(offset) for tp, offset in row["high_watermarks"].items()}
     if name in ("before", "after") and "phase" in row:
-        phases = e.ReplicaPhase if kind is e.ReplicaPhaseChanged else e.PartitionPhase
+        phases = ReplicaPhase if kind is e.ReplicaPhaseChanged else PartitionPhase
         return phases(row[columns[name]])
     if name == "error":
         return ErrorCode(row["error_code"])

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tidelog.broker.translation.clients import as_memory, state_of
+from tidelog.core.assignments import TopicNode
 from tidelog.core.inside import NO_PHASES, ParkedRequest, Phases, RemoteReplica
-from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
+from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path, topic_path
 from tidelog.core.types import NO_EPOCH, BrokerId, Millis, PartitionState, TopicPartition
 from tidelog.kafka_client.aio import ask, get_page
 from tidelog.keeper.embedded.server import EmbeddedKeeper
@@ -25,7 +26,7 @@ from tidelog.process_stage.processes import Processes
 from tidelog.process_stage.topology import Topology
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer
-from tidelog.scenario.setup import Setup
+from tidelog.scenario.setup import Setup, TopicSetup
 from tidelog.scenario.snapshot import (
     BrokerState,
     PartitionSnapshot,
@@ -107,6 +108,10 @@ class Observation:
         node = self._keeper.node(state_path(tp))
         return None if node is None else replace(node.value, version=node.stat.version)
 
+    def topic_node(self, topic: str) -> TopicNode | None:
+        node = self._keeper.node(topic_path(topic))
+        return None if node is None else node.value
+
     def controller(self) -> int | None:
         node = self._keeper.node(CONTROLLER)
         return None if node is None else int(node.value)
@@ -174,8 +179,7 @@ class Observation:
         """``views``: the newest answers of the brokers."""
         epoch = self._keeper.node(CONTROLLER_EPOCH)
         partitions = [
-            await self._partition(views, TopicPartition(topic.name, 0), topic.replicas)
-            for topic in self._setup.topics
+            await self._partition(views, TopicPartition(topic.name, 0), topic) for topic in self._setup.topics
         ]
         live = tuple(broker for broker in range(self._setup.brokers) if self.is_registered(broker))
         return Snapshot(
@@ -201,13 +205,22 @@ class Observation:
         )
 
     async def _partition(
-        self, views: dict[int, BrokerView | None], tp: TopicPartition, assignment: tuple[int, ...]
+        self, views: dict[int, BrokerView | None], tp: TopicPartition, topic: TopicSetup
     ) -> PartitionSnapshot:
-        replicas = [await self._replica(views[broker], tp, broker) for broker in assignment]
+        placed = self.topic_node(topic.name)
+        assigned = topic.hosts if placed is None else placed.partitions[0]
+        replicas = [
+            await self._replica(views[broker], tp, broker) if broker in assigned else self._absent(broker)
+            for broker in topic.hosts
+        ]
         controller = self.controller()
         view = views.get(controller) if controller is not None else None
         phases = view.machines.get(tp, NO_PHASES) if view is not None else NO_PHASES
         return partition_snapshot(tp, self.partition_state(tp), tuple(replicas), phases)
+
+    def _absent(self, broker: int) -> ReplicaState:
+        """A broker that has no replica now."""
+        return ReplicaState(broker, self._process_state(broker), NO_ROLE, 0, 0, (), (), None, 0)
 
     async def _replica(self, view: BrokerView | None, tp: TopicPartition, broker: int) -> ReplicaState:
         replica = view.replicas.get(tp) if view is not None else None

@@ -19,7 +19,7 @@ from tidelog.faults.places import KEEPER, Channel, Node
 from tidelog.process_stage.observation import BrokerView, Observation
 from tidelog.process_stage.processes import Processes
 from tidelog.process_stage.topology import Topology
-from tidelog.scenario.setup import Setup
+from tidelog.scenario.setup import Setup, TopicSetup
 
 QUIET_MS = 12.0
 QUIET_SECONDS_MAX = 0.1
@@ -106,11 +106,15 @@ class Settling:
         if view is None or not view.acts_as_controller:
             return True
         return all(
-            self._heard(broker, views[broker], topic.name, topic.replicas)
+            self._heard(broker, views[broker], topic.name, self._assigned(topic))
             for broker in range(self._setup.brokers)
             if self._is_reachable(broker, controller)
             for topic in self._setup.topics
         )
+
+    def _assigned(self, topic: TopicSetup) -> tuple[int, ...]:
+        node = self._observation.topic_node(topic.name)
+        return topic.replicas if node is None else node.partitions[0]
 
     def _is_at_work(self, broker: int) -> bool:
         running = self._processes.brokers[broker]

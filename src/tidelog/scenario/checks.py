@@ -49,6 +49,8 @@ def check_step(scenario: Scenario, line: Line, step: Step) -> None:
             raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
     elif step.verb == "configure":
         _check_configure(scenario, line, step)
+    elif step.verb == "reassign":
+        _check_reassign(scenario, line, step)
     elif takes is Takes.ZONE and step.args[0] not in _places(scenario):
         raise line.error(1, f"a zone out of {', '.join(zones(setup))}")
     for arg in step.args:
@@ -66,11 +68,11 @@ def _check_condition(scenario: Scenario, line: Line, condition: Condition) -> No
         _check_broker(scenario.setup, line, 2, args[0])
     elif name == "leader" and args[0] is not None:
         _check_replica(scenario, line, 2, args[0])
-    elif name == "isr" and isinstance(args[0], tuple):
+    elif name in ("isr", "replicas") and isinstance(args[0], tuple):
         for broker in args[0]:
             _check_replica(scenario, line, 2, broker)
         if len(set(args[0])) != len(args[0]):
-            raise line.error(2, "each broker of the ISR once")
+            raise line.error(2, "each broker once")
     elif name in OF_REPLICA:
         _check_replica(scenario, line, 2, args[0])
         if name == "follows":
@@ -105,7 +107,7 @@ def _check_channel(scenario: Scenario, line: Line, index: int, channel: Channel)
         if source == target:
             raise line.error(index, f"{expected}: no broker fetches from itself")
         for end in (source, target):
-            if not any(end in topic.replicas for topic in scenario.setup.topics):
+            if not any(end in topic.hosts for topic in scenario.setup.topics):
                 raise line.error(index, f"{expected}: broker {end} holds no replica")
 
 
@@ -133,6 +135,18 @@ def _check_configure(scenario: Scenario, line: Line, step: Step) -> None:
     raise line.error(1, f"a topic out of {', '.join(topic.name for topic in scenario.setup.topics)}")
 
 
+def _check_reassign(scenario: Scenario, line: Line, step: Step) -> None:
+    names = [topic.name for topic in scenario.setup.topics]
+    if step.args[0] not in names:
+        raise line.error(1, f"a topic out of {', '.join(names)}")
+    brokers = step.args[1]
+    if isinstance(brokers, tuple):
+        for broker in brokers:
+            _check_broker(scenario.setup, line, 2, broker)
+        if len(set(brokers)) != len(brokers):
+            raise line.error(2, "each broker once")
+
+
 def _check_client(scenario: Scenario, line: Line, step: Step) -> None:
     for client in scenario.clients:
         if client.name == step.client:
@@ -154,9 +168,9 @@ def _check_broker(setup: Setup, line: Line, index: int, broker: object) -> None:
 def _check_replica(scenario: Scenario, line: Line, index: int, broker: object) -> None:
     _check_broker(scenario.setup, line, index, broker)
     topic = scenario.setup.topics[0]
-    if broker not in topic.replicas:
+    if broker not in topic.hosts:
         raise line.error(
-            index, f"a broker that holds a replica of {topic.name} ({', '.join(map(str, topic.replicas))})"
+            index, f"a broker that holds a replica of {topic.name} ({', '.join(map(str, topic.hosts))})"
         )
 
 
@@ -234,7 +248,7 @@ class HeadLines:
 
 
 def _check_expectation(scenario: Scenario, line: Line) -> None:
-    replicas = [str(broker) for broker in scenario.setup.topics[0].replicas]
+    replicas = [str(broker) for broker in scenario.setup.topics[0].hosts]
     sent = _values(scenario.steps)
     for index, word in enumerate(line.words[2:], start=2):
         fact, _, listed = word.partition("=")

@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tidelog.core.assignments import TopicNode
 from tidelog.core.types import NO_LEADER, PartitionState, TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.faults.step import EVERY_GENERATION, print_argument, print_duration
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.producer import Producer
-from tidelog.scenario.setup import Setup
+from tidelog.scenario.setup import Setup, TopicSetup
 
 TIMES_OUT = "times-out"
 
@@ -68,6 +69,7 @@ class ClusterView(Protocol):
     @property
     def clients(self) -> Mapping[str, Producer | Consumer]: ...
     def partition_state(self, tp: TopicPartition) -> PartitionState | None: ...
+    def topic_node(self, topic: str) -> TopicNode | None: ...
     def acting_controller(self) -> int | None:
         """Who is elected, if that broker knows it."""
         ...
@@ -92,9 +94,15 @@ def holds(condition: Condition, view: ClusterView, tp: TopicPartition) -> bool:
 def converged(view: ClusterView, setup: Setup) -> bool:
     """Every replica is in sync to the last record, and aware of it."""
     return all(
-        _partition_converged(view, TopicPartition(topic.name, 0), topic.replicas, setup)
+        _partition_converged(view, TopicPartition(topic.name, 0), _assigned(view, topic), setup)
         for topic in setup.topics
     )
+
+
+def _assigned(view: ClusterView, topic: TopicSetup) -> tuple[int, ...]:
+    """Where the topic is now; while it moves, at both ends."""
+    node = view.topic_node(topic.name)
+    return topic.replicas if node is None else node.partitions[0]
 
 
 def _partition_converged(
@@ -158,6 +166,7 @@ TESTS: dict[str, Test] = {
     "leader": _state(lambda state, wanted: state.leader == (NO_LEADER if wanted is None else wanted)),
     "epoch": _state(lambda state, wanted: state.leader_epoch == wanted),
     "isr": _state(lambda state, wanted: sorted(state.isr) == sorted(wanted)),
+    "replicas": lambda view, tp, wanted: view.topic_node(tp.topic) == TopicNode({tp.partition: wanted}),
     "controller": lambda view, _tp, broker: view.acting_controller() == broker,
     "registered": lambda view, _tp, broker: view.is_registered(broker),
     "unregistered": lambda view, _tp, broker: not view.is_registered(broker),

@@ -18,6 +18,8 @@
 ``keeper-stop|keeper-start N``       a member of the keeper
 ``elect-preferred``                  ask for the preferred leader
 ``configure TOPIC KEY=VALUE``        change a topic's settings
+``reassign TOPIC N,N…``              move the topic to these brokers, the first of which leads
+``reassign TOPIC cancel``            cancel the move
 ``delete /controller``               delete the controller's node in the keeper: a new election
 ``hold CHANNEL A->B``, ``hold all``  messages wait in the network; ``release`` lets them go
 ``deliver CHANNEL A->B``             exactly one message arrives, held or not
@@ -31,10 +33,10 @@
 A wait that times out makes the run fail. ``wait … times-out GENERATION,…`` expects it under these
 generations, ``times-out all`` under all of them: there the run fails if the condition does come true.
 
-Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``controller N``, ``registered N``,
-``unregistered N``, ``leads N``, ``follows N M``, ``holds N VALUE`` (it is in the log of N), ``knows N VALUE``
-(N knows that it is committed), ``leo N OFFSET``, ``hw N OFFSET``, ``answered``, ``in-flight CHANNEL A->B``,
-``converged``.
+Conditions: ``leader N|none``, ``epoch N``, ``isr N,N``, ``replicas N,N`` (and no move is under way),
+``controller N``, ``registered N``, ``unregistered N``, ``leads N``, ``follows N M``, ``holds N VALUE`` (it is
+in the log of N), ``knows N VALUE`` (N knows that it is committed), ``leo N OFFSET``, ``hw N OFFSET``,
+``answered``, ``in-flight CHANNEL A->B``, ``converged``.
 """
 
 from __future__ import annotations
@@ -50,6 +52,8 @@ from tidelog.faults.targets import Takes
 from tidelog.scenario.conditions import CONDITIONS, TIMES_OUT, Condition
 from tidelog.scenario.line import Line, did_you_mean, is_number
 from tidelog.settings.topic import TOPIC
+
+CANCEL = "cancel"
 
 LONGEST_MS = 60 * 60_000
 """An hour of simulated time takes seconds; a year would never end."""
@@ -194,6 +198,13 @@ def _configure(line: Line) -> tuple[object, ...]:
     return (topic, *(f"{key}={ALTERABLE[key].show(value)}" for key, value in settings.items()))
 
 
+def _reassign(line: Line) -> tuple[object, ...]:
+    topic = line.need(1, "a topic's name")
+    word = line.need(2, "brokers like 1,2 or cancel")
+    line.end(3)
+    return (topic, CANCEL if word == CANCEL else _ids(line, 2, "brokers like 1,2 or cancel"))
+
+
 def _delete(line: Line) -> tuple[object, ...]:
     if line.need(1, CONTROLLER) != CONTROLLER:
         raise line.error(1, f"{CONTROLLER}, the only node that can be deleted")
@@ -216,7 +227,7 @@ def _condition_args(line: Line, name: str) -> tuple[tuple[object, ...], int]:
     broker = "a broker's number"
     if name == "leader":
         return ((None,) if line.word(2) == "none" else (line.number(2, "a broker's number or none"),)), 3
-    if name == "isr":
+    if name in ("isr", "replicas"):
         return (_ids(line, 2, "brokers like 0,1"),), 3
     if name in ("epoch", "controller", "registered", "unregistered", "leads"):
         return (line.number(2, "a number"),), 3
@@ -276,6 +287,7 @@ _OTHERS: dict[str, Callable[[Line], tuple[object, ...]]] = {
     "configure": _configure,
     "deliver": _one_channel,
     "drop": _one_channel,
+    "reassign": _reassign,
     "delete": _delete,
     "advance": _advance,
     "wait": _wait,

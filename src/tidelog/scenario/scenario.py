@@ -40,7 +40,7 @@ from tidelog.scenario.head import (
     parse_producer,
     parse_topic,
 )
-from tidelog.scenario.line import Line, ScenarioError
+from tidelog.scenario.line import Line, ScenarioError, is_number
 from tidelog.scenario.narration import comment_line, parse_narration, print_narration
 from tidelog.scenario.setup import Setup, TopicSetup
 from tidelog.settings.kinds import Word
@@ -137,6 +137,7 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
                 raise line.error(0, "a topic before the first step, like 'topic t replicas=0,1,2'")
             if not scenario.steps:
                 head.check_cluster(scenario)
+                scenario.setup = _with_hosts(scenario.setup, text)
             step = parse_step(line, parse_narration(comment))
             check_step(scenario, line, step)
             scenario.steps.append(step)
@@ -152,6 +153,19 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
         head.check_cluster(scenario)
     head.check_expectations(scenario)
     return scenario
+
+
+def _with_hosts(setup: Setup, text: str) -> Setup:
+    """With the brokers that steps move topics to. Steps before may speak of them: hold their fetches, say."""
+    topics = {topic.name: topic for topic in setup.topics}
+    for line in text.splitlines():
+        verb, name, brokers = (*line.split(), "", "", "")[:3]
+        if verb == "reassign" and name in topics:
+            topic = topics[name]
+            found = dict.fromkeys(int(word) for word in brokers.split(",") if is_number(word))
+            new = tuple(broker for broker in found if broker < setup.brokers and broker not in topic.hosts)
+            topics[name] = replace(topic, later=(*topic.later, *new))
+    return replace(setup, topics=tuple(topics.values()))
 
 
 def _parse_head(scenario: Scenario, line: Line) -> bool:

@@ -32,6 +32,13 @@ class TopicSetup:
     config: TopicConfig = field(default_factory=TopicConfig)
     isr: tuple[int, ...] | None = None
     """The ISR to start with, where its *order* matters (a cluster with a past); default: the replicas."""
+    later: tuple[int, ...] = ()
+    """Brokers that steps may move it to: they are shown from the beginning."""
+
+    @property
+    def hosts(self) -> tuple[int, ...]:
+        """All brokers that ever hold a replica."""
+        return (*self.replicas, *self.later)
 
 
 @dataclass(slots=True, frozen=True)

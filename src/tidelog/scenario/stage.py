@@ -66,6 +66,10 @@ class Stage(Testbed, ProcessView, Protocol):
 
     # ------------------------------------------------------------ administration
     def configure_topic(self, topic: str, settings: dict[str, str]) -> None: ...
+    def reassign(self, topic: str, brokers: tuple[int, ...] | None) -> bool:
+        """Move a topic's partition, or cancel its move. False if there is no controller to ask."""
+        ...
+
     def delete_node(self, path: str) -> bool:
         """Delete a node of the keeper, as an administrator's tool does. False if there is none."""
         ...

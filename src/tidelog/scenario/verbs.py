@@ -49,6 +49,7 @@ class ScriptRunner:
             "poll": self._poll,
             "sync": self._sync,
             "configure": self._configure,
+            "reassign": self._reassign,
             "delete": self._delete,
             "deliver": self._deliver,
             "drop": self._drop,
@@ -199,6 +200,10 @@ class ScriptRunner:
     def _configure(self, topic: str, *settings: str) -> Remarks:
         self._stage.configure_topic(topic, dict(setting.split("=", 1) for setting in settings))
         return ()
+
+    def _reassign(self, topic: str, brokers: tuple[int, ...] | str) -> Remarks:
+        target = brokers if isinstance(brokers, tuple) else None
+        return () if self._stage.reassign(topic, target) else _remark(RemarkKind.NO_CONTROLLER)
 
     def _delete(self, path: str) -> Remarks:
         return () if self._stage.delete_node(path) else _remark(RemarkKind.NO_SUCH_NODE, path=path)

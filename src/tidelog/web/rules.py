@@ -116,6 +116,8 @@ def _of_state(reason: e.StateWriteReason | e.ElectionKind) -> Rule | None:
             | e.StateWriteReason.ISR_WRITTEN
             | e.StateWriteReason.BALLOT_OPENED
             | e.StateWriteReason.ELIGIBLE_CLEARED
+            | e.StateWriteReason.REASSIGNED
+            | e.ElectionKind.REASSIGNED
         ):
             return None
     assert_never(reason)

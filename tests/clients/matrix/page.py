@@ -67,12 +67,14 @@ TLS, SASL and transactions, which are not served yet, and of what came after Kaf
 |---|---|---|
 | franz-go 1.22.2 | all | – |
 | librdkafka 2.15.0 | 83 | topics recreated smaller (0107), which needs topic ids; ACLs (in 0081, 0109); changing a broker's settings (in 0081); message formats before 2 (0052, 0092) |
-| kafka-python 3, August 2026 | 43 | ACLs; moving partitions between brokers (2 tests) and between disks; 2 that expect a broker 0 or that its settings can be changed |
+| kafka-python 3, August 2026 | 43 | ACLs; moving partitions between brokers (2 tests; served since then) and between disks; 2 that expect a broker 0 or that its settings can be changed |
 | aiokafka 0.14.0 | 207 | 1 that expects a broker 0 |
 
 - franz-go's is run by [test_franz_go_suite.py](../tests/clients/test_franz_go_suite.py), by `make test-all`. The
   others were run by hand in November 2026: librdkafka's with `./test-runner -L -K -V 2.7.0`, kafka-python's with
   `KAFKA_URI`, aiokafka's with an address instead of its container, one broker and two partitions a topic.
+- Apache Kafka's `kafka-reassign-partitions` (4.3.1) proposes, executes, verifies, lists and cancels moves
+  ([test_reassignment.py](../tests/clients/test_reassignment.py)); not with `--throttle`, which brokers refuse.
 - @platformatic/kafka 1.35.0 was tried by hand on Node.js 20, also in November 2026: topics, records, codecs (without
   zstd, which that Node.js lacks), groups of one and two members, committed positions, settings.
 - librdkafka's 0102 and 0113 count rebalances and rely on Kafka's wait for the first members, which `tidelog up` leaves

@@ -7,6 +7,7 @@ import pytest
 from tests.core.harness import TP, ids
 
 from tidelog.core import keeper_paths
+from tidelog.core.assignments import TopicNode
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.effects import KeeperCall, Reply, Send
@@ -100,7 +101,7 @@ class LoneController:
 
     def create_topic(self, replicas: tuple[int, ...] = (0, 1, 2)) -> None:
         admin = self.tree.open_session()
-        self.tree.apply(admin, Create(keeper_paths.topic_path("t"), {0: ids(replicas)}))
+        self.tree.apply(admin, Create(keeper_paths.topic_path("t"), TopicNode({0: ids(replicas)})))
         self.core.keeper_notice(WatchFired(keeper_paths.TOPICS, children=True), 0)
         self.settle()
 
@@ -321,7 +322,7 @@ def test_elect_leaders(leader: int, isr: tuple[int, ...], error: ErrorCode) -> N
     lone = LoneController()
     admin = lone.tree.open_session()
     for path, value in (
-        (keeper_paths.topic_path("t"), {0: ids((0, 1))}),
+        (keeper_paths.topic_path("t"), TopicNode({0: ids((0, 1))})),
         (f"{keeper_paths.topic_path('t')}/partitions", None),
         (keeper_paths.partition_path(TP), None),
         (

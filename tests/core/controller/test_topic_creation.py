@@ -6,6 +6,7 @@ import pytest
 from tests.core.administrator import Administrator, replicas, topic_written_by_a_tool
 
 from tidelog.core import keeper_paths
+from tidelog.core.assignments import TopicNode
 from tidelog.core.controller.topic_creation import TOO_MANY_PARTITIONS, create_partitions, create_topic
 from tidelog.core.events import PartitionStateWritten
 from tidelog.core.keeper_port import Create, Delete, KeeperError, Result, SetValue, Stat, StoredNode
@@ -33,9 +34,9 @@ def test_a_topic_is_created_and_served_when_the_answer_comes() -> None:
     assert answer == CreateTopicResponse(
         topic="t", error=ErrorCode.NONE, message=None, partitions=3, replication_factor=2
     )
-    assert admin.value(keeper_paths.topic_path("t")) == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
+    assert admin.value(keeper_paths.topic_path("t")).partitions == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
     assert admin.value(keeper_paths.config_path("t")) == {"min.insync.replicas": "2"}
-    for partition, (leader, follower) in admin.value(keeper_paths.topic_path("t")).items():
+    for partition, (leader, follower) in admin.value(keeper_paths.topic_path("t")).partitions.items():
         state = admin.state("t", partition)
         assert state is not None
         assert (state.leader, state.leader_epoch, state.isr) == (leader, 0, (leader, follower))
@@ -74,7 +75,7 @@ def test_an_assignment_by_hand_is_taken_as_it_is() -> None:
     assignment = {1: replicas(2, 0), 0: replicas(1, 7)}
     answer = admin.ask(CreateTopicRequest(topic="t", assignment=assignment), CreateTopicResponse)
     assert (answer.error, answer.partitions, answer.replication_factor) == (ErrorCode.NONE, 2, 2)
-    assert admin.value(keeper_paths.topic_path("t")) == assignment
+    assert admin.value(keeper_paths.topic_path("t")).partitions == assignment
     state = admin.state("t", 0)
     assert state is not None
     assert (state.leader, state.isr) == (1, (1,))
@@ -85,7 +86,7 @@ def test_many_small_topics_spread_like_a_large_one() -> None:
     admin = Administrator()
     for number in range(6):
         admin.create(f"t{number}", factor=1)
-    leaders = [admin.value(keeper_paths.topic_path(f"t{number}"))[0][0] for number in range(6)]
+    leaders = [admin.value(keeper_paths.topic_path(f"t{number}")).partitions[0][0] for number in range(6)]
     assert leaders == [0, 1, 2, 0, 1, 2]
 
 
@@ -328,10 +329,10 @@ def test_partitions_added_by_a_tool_are_brought_online() -> None:
     """The watch on the topic itself tells the controller: of every topic, and again and again."""
     admin = Administrator()
     admin.create("t", factor=2)
-    assignment = dict(admin.value(keeper_paths.topic_path("t")))
+    assignment = dict(admin.value(keeper_paths.topic_path("t")).partitions)
     for partition in (1, 2):
         assignment = {**assignment, partition: replicas(2, 1)}
-        admin.tool(SetValue(keeper_paths.topic_path("t"), assignment))
+        admin.tool(SetValue(keeper_paths.topic_path("t"), TopicNode(assignment)))
         assert admin.listed(0) == {"t": [0, *range(1, partition + 1)]}
 
 
@@ -342,8 +343,8 @@ def test_a_new_controller_watches_the_topics_it_finds() -> None:
     admin.world.crash(0)
     admin.until(lambda: admin.exists(keeper_paths.CONTROLLER) and admin.controller != 0)
     admin.world.settle()
-    assignment = admin.value(keeper_paths.topic_path("t"))
-    admin.tool(SetValue(keeper_paths.topic_path("t"), {**assignment, 1: replicas(1, 2)}))
+    node = admin.value(keeper_paths.topic_path("t"))
+    admin.tool(SetValue(keeper_paths.topic_path("t"), node.extended({1: replicas(1, 2)})))
     assert admin.listed(2) == {"t": [0, 1]}
 
 
@@ -372,7 +373,7 @@ def test_partitions_are_added_where_one_says() -> None:
     admin = Administrator()
     admin.create("t", partitions=1, factor=2)
     assert more(admin, 3, (2, 1), (1, 0)).error is ErrorCode.NONE
-    assert admin.value(keeper_paths.topic_path("t")) == {0: (0, 1), 1: (2, 1), 2: (1, 0)}
+    assert admin.value(keeper_paths.topic_path("t")).partitions == {0: (0, 1), 1: (2, 1), 2: (1, 0)}
 
 
 def test_validating_more_partitions_writes_nothing() -> None:
@@ -380,7 +381,7 @@ def test_validating_more_partitions_writes_nothing() -> None:
     admin = Administrator()
     admin.create("t", factor=2)
     assert more(admin, 3, validate_only=True).error is ErrorCode.NONE
-    assert len(admin.value(keeper_paths.topic_path("t"))) == 1
+    assert len(admin.value(keeper_paths.topic_path("t")).partitions) == 1
 
 
 @pytest.mark.parametrize(
@@ -424,7 +425,7 @@ def test_more_partitions_are_refused(
     admin.create("t", partitions=2, factor=2)
     answer = more(admin, count, *lists)
     assert (answer.error, answer.message) == (error, message)
-    assert len(admin.value(keeper_paths.topic_path("t"))) == 2
+    assert len(admin.value(keeper_paths.topic_path("t")).partitions) == 2
 
 
 def test_more_partitions_of_a_topic_that_does_not_exist() -> None:
@@ -471,7 +472,7 @@ def test_a_topic_that_is_too_large_for_the_keeper_is_refused() -> None:
         create_topic(machines, CreateTopicRequest(topic="u", partitions=2, replication_factor=1)), too_large
     )
     assert created.error is ErrorCode.POLICY_VIOLATION
-    node = Result(None, StoredNode({0: replicas(0)}, Stat(1, 0)))
+    node = Result(None, StoredNode(TopicNode({0: replicas(0)}), Stat(1, 0)))
     extended = outcome(
         create_partitions(machines, CreatePartitionsRequest(topic="t", count=9)), node, too_large
     )

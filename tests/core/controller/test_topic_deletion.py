@@ -4,8 +4,9 @@ import pytest
 from tests.core.administrator import Administrator, replicas
 
 from tidelog.core import keeper_paths
-from tidelog.core.events import ReplicaDeleted, ReplicaPhase, StrayReason, StrayReplicaFound, TopicDeleted
+from tidelog.core.events import ReplicaDeleted, StrayReplicaFound, TopicDeleted
 from tidelog.core.keeper_port import Create, Delete, Multi
+from tidelog.core.machine_phases import ReplicaPhase, StrayReason
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
@@ -381,7 +382,7 @@ def test_deletion_survives_the_death_of_the_controller_at_every_call(generation:
         call += 1
         admin = Administrator(Setup(brokers=3, generation=generation, sync_each_append=True))
         admin.create("t", partitions=2, config={"retention.ms": "1"})
-        produce(admin, "a", int(admin.value(keeper_paths.topic_path("t"))[0][0]))
+        produce(admin, "a", int(admin.value(keeper_paths.topic_path("t")).partitions[0][0]))
         admin.send(DeleteTopicRequest(topic="t"))
         if not crash_at(admin, call, executed=executed):
             break

@@ -237,6 +237,36 @@ crash 1 3
 """
 
 
+# The partition moves from 0 and 1 to 2 and 3. Broker 2 has caught up, 3 has not.
+HALF_MOVED = """
+scenario half-moved
+cluster brokers=5 controller=4
+topic t replicas=0,1
+producer p zone=az5 acks=all
+produce p a
+hold fetch 3->0
+reassign t 2,3
+"""
+
+# The same; then both old replicas die, and only broker 2 holds b when the move is cancelled.
+CANCELLED = """
+scenario cancelled
+cluster brokers=5 controller=4
+topic t replicas=0,1
+producer p zone=az5 acks=all retries=10
+produce p a
+pause 3
+reassign t 2,3
+advance 5s
+crash 1
+wait unregistered 1
+crash 0
+wait leader 2
+produce p b
+reassign t cancel
+"""
+
+
 @dataclass(frozen=True)
 class Case:
     guard: str
@@ -298,6 +328,8 @@ CASES = (
     ),
     Case("strict_min_isr", generation="elr", story=ALONE_IN_THE_ISR, operations=1, faults=NONE, grade=DATA),
     Case("unclean_shutdown", generation="elr", story=LOST_ITS_TAIL, operations=1, faults=NONE, grade=DATA),
+    Case("target_in_sync", story=HALF_MOVED, operations=1, faults=NONE),
+    Case("in_sync_replica_stays", story=CANCELLED, operations=1, faults=NONE),
     Case(
         "own_epoch_commit",
         seed=1_100,

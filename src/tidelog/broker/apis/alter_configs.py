@@ -2,7 +2,8 @@
 
 Behaviour: AlterConfigs replaces all settings of a topic, the incremental one changes those it names (set,
 delete, append to or subtract from a list). All settings are checked before any is written.
-Not done: brokers' settings, which are changed in their files.
+Removing settings of a broker succeeds and changes nothing.
+Not done: setting brokers' settings, which are changed in their files.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.apis import serves
-from tidelog.broker.apis.describe_configs import TOPIC
+from tidelog.broker.apis.describe_configs import BROKER, TOPIC
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
@@ -77,6 +78,8 @@ def _alter(
     replace: bool,
     validate_only: bool,
 ) -> None:
+    if resource.resource_type == BROKER and not replace and _removes_only(resource):
+        return
     if resource.resource_type != TOPIC:
         result.error_code = ErrorCode.INVALID_REQUEST
         result.error_message = "Only topics can be altered; a broker's settings are changed in its file."
@@ -103,6 +106,12 @@ def _alter(
         core.AlterTopicConfigRequest(topic=resource.resource_name, values=altered, replace=replace),
         fill,
     )
+
+
+def _removes_only(resource: Any) -> bool:
+    """To remove what is not set changes nothing, and no setting of a broker is. So tools that have moved
+    partitions remove their throttles, whether they had set some or not."""
+    return all(setting.config_operation == DELETE for setting in resource.configs)
 
 
 def _named(resource: Any) -> Values:

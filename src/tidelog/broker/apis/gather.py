@@ -121,6 +121,10 @@ _TOO_LATE: dict[type, Callable[[Any], Message]] = {
     core.DeleteTopicRequest: lambda q: core.DeleteTopicResponse(
         topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
     ),
+    core.AlterReassignmentRequest: lambda q: core.AlterReassignmentResponse(
+        tp=q.tp, error=_TIMED_OUT, message=_KEEPER_AWAY
+    ),
+    core.ListReassignmentsRequest: lambda _: core.ListReassignmentsResponse(error=_TIMED_OUT),
     core.ElectLeadersRequest: lambda q: core.ElectLeadersResponse(tp=q.tp, error=_TIMED_OUT),
     core.AlterTopicConfigRequest: lambda q: core.AlterTopicConfigResponse(
         topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY

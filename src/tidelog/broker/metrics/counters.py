@@ -214,6 +214,7 @@ def _election_label(kind: e.ElectionKind) -> str:
             | e.ElectionKind.MAJORITY
             | e.ElectionKind.ELIGIBLE
             | e.ElectionKind.LAST_KNOWN_LEADER
+            | e.ElectionKind.REASSIGNED
         ):
             return kind.value
         case e.ElectionKind.CONTROLLED_SHUTDOWN:

@@ -15,7 +15,7 @@ from tidelog._version import __version__
 from tidelog.broker.coordinators.coordinators import Coordinators
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.core.broker import Broker
-from tidelog.core.events import PartitionPhase
+from tidelog.core.machine_phases import PartitionPhase
 from tidelog.core.replication.follower import FollowerRole, Phase
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.replication.replica import Replica

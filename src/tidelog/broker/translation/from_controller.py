@@ -7,10 +7,12 @@ thousands of partitions, so it is read in steps. UpdateMetadata has private tagg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from tidelog.broker.translation.exchange import Exchange, by_topic, error_of
 from tidelog.core import messages as core
+from tidelog.core.assignments import Reassignment
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     BrokerEndpoint,
@@ -54,6 +56,8 @@ def _leader_and_isr_to_wire(request: core.LeaderAndIsrRequest) -> leader_and_isr
                 isr=list(partition.state.isr),
                 zk_version=partition.state.version,
                 replicas=list(partition.replicas),
+                adding_replicas=list(partition.move.adding),
+                removing_replicas=list(partition.move.removing),
             ),
         )
         for partition in request.partitions
@@ -74,7 +78,15 @@ def leader_and_isr_from_wire(body: leader_and_isr.LeaderAndIsrRequest) -> Steps[
     parts: list[core.PartitionAssignment] = []
     for topic in body.topic_states:
         parts += yield from listed(
-            _assignment_from_wire(topic.topic_name, part) for part in topic.partition_states
+            replace(
+                _assignment_from_wire(topic.topic_name, part),
+                move=Reassignment(
+                    tuple(map(BrokerId, part.adding_replicas)), tuple(map(BrokerId, part.removing_replicas))
+                ),
+            )
+            if part.adding_replicas or part.removing_replicas
+            else _assignment_from_wire(topic.topic_name, part)
+            for part in topic.partition_states
         )
         yield
     return core.LeaderAndIsrRequest(**_control_header(body), partitions=tuple(parts))

@@ -1,4 +1,4 @@
-"""``tidelog topics``: list, describe, create, delete, alter, add partitions."""
+"""``tidelog topics``: list, describe, create, delete, alter, add partitions, reassign."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ def describe(
     with admin_of(bootstrap_servers) as admin:
         topics = admin.topics(names or None)
         admin.add_eligible(topics)
+        with suppress(ClientError):  # brokers before Kafka 2.4 do not know
+            admin.add_moves(topics)
         admin.add_offsets(topics)
         with suppress(ClientError):  # the rest is useful without the settings
             admin.add_settings(topics)
@@ -144,3 +146,45 @@ def partitions(
         admin.add_partitions(name, count)
         admin.wait_for_leaders(name, count)
     write_text(f"{name} has {counted(count, 'partition')}\n")
+
+
+@app.command("reassign")
+def reassign(
+    name: TopicArgument,
+    *,
+    brokers: given.BrokersOption = None,
+    partition: given.MovedOption = None,
+    cancel: given.CancelOption = False,
+    wait_seconds: given.WaitOption = 60,
+    bootstrap_servers: ServersOption = None,
+) -> None:
+    """Move partitions to other brokers. Old replicas are deleted when all new ones are in sync.
+
+    Example: tidelog topics reassign events -r 1,2,3
+    """
+    if cancel == (brokers is not None):
+        raise Refusal("nothing to do: give either --replicas N,N… or --cancel")
+    target = None if brokers is None else _brokers(brokers)
+    with admin_of(bootstrap_servers) as admin:
+        topics = admin.topics([name])
+        admin.add_moves(topics)
+        known = [part.number for part in topics[0].partitions if not cancel or part.adding or part.removing]
+        chosen = partition or known
+        if not chosen:
+            raise Refusal(f"no partition of {name} is being moved")
+        admin.reassign(name, dict.fromkeys(chosen, target))
+        moved = not wait_seconds or admin.wait_until_moved(name, wait_seconds)
+    what = f"{counted(len(chosen), 'partition')} of {name}"
+    if not moved:
+        write_text(f"{what} still moving: see tidelog topics describe {name}\n")
+    elif cancel:
+        write_text(f"cancelled the move of {what}\n")
+    else:
+        write_text(f"{'moved' if wait_seconds else 'moving'} {what} to {brokers}\n")
+
+
+def _brokers(given: str) -> list[int]:
+    try:
+        return [int(number) for number in given.split(",")]
+    except ValueError:
+        raise Refusal(f"--replicas: brokers' numbers like 1,2,3, and not {given!r}") from None

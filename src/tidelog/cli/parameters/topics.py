@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidelog.cli import completion
-from tidelog.cli.options import value
+from tidelog.cli.options import flag, value
 
 TopicsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[TOPIC…]", help="Topic names.", show_default="all topics")
@@ -47,4 +47,22 @@ RemoveOption = Annotated[
 ]
 CountArgument = Annotated[
     int, typer.Argument(min=1, metavar="N", help="New number of partitions.", show_default=False)
+]
+BrokersOption = Annotated[
+    str | None,
+    value(
+        "N,N…",
+        "The brokers that hold the replicas afterwards; the first is the preferred leader.",
+        "--replicas",
+        "-r",
+        default=False,
+    ),
+]
+MovedOption = Annotated[
+    list[int] | None,
+    value("N", "Partition to move; repeatable.", "--partition", "-p", default="all partitions", min=0),
+]
+CancelOption = Annotated[bool, flag("Cancel moves: the partitions keep their replicas.", "--cancel")]
+WaitOption = Annotated[
+    int, value("SECONDS", "Wait so long for the moves to end; 0: do not wait.", "--wait", min=0)
 ]

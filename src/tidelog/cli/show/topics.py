@@ -61,6 +61,10 @@ def _row(part: PartitionView) -> list[Text | str]:
         state.append(f"; ELR {','.join(map(str, part.elr))}")
     if part.last_known_elr:
         state.append(f"; last known leader {','.join(map(str, part.last_known_elr))}")
+    if part.adding:
+        state.append(f"; adding {','.join(map(str, part.adding))}")
+    if part.removing:
+        state.append(f"; removing {','.join(map(str, part.removing))}")
     return [
         str(part.number),
         Text("none", palette.BAD) if part.leader < 0 else Text(str(part.leader), palette.STRONG),
@@ -93,6 +97,9 @@ def _partition_json(part: PartitionView, *, detailed: bool) -> dict[str, Any]:
         "offline_replicas": part.offline,
         "state": part.state,
     }
+    if detailed:
+        value["adding_replicas"] = part.adding
+        value["removing_replicas"] = part.removing
     if detailed and part.elr is not None:
         value["eligible_leader_replicas"] = part.elr
         value["last_known_elr"] = part.last_known_elr

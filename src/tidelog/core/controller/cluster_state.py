@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tidelog.core.events import PartitionPhase, ReplicaPhase
-from tidelog.core.messages import Assignment, PartitionAssignment
+from tidelog.core.assignments import NOT_MOVING, Assignment, Reassignment, TopicNode
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
+from tidelog.core.messages import PartitionAssignment
 from tidelog.core.types import (
     FIRST_EPOCH,
     LEADER_DURING_DELETION,
@@ -29,6 +30,8 @@ class ClusterState:
     """Brokers in controlled shutdown: alive, but not to be elected."""
     topics: dict[str, list[TopicPartition]] = field(default_factory=dict)
     assignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
+    moves: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    """The partitions that are being reassigned."""
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionPhase] = field(default_factory=dict)
     replicas: dict[tuple[TopicPartition, BrokerId], ReplicaPhase] = field(default_factory=dict)
@@ -38,23 +41,31 @@ class ClusterState:
 
     # ------------------------------------------------------------ topics
 
-    def add_partitions(self, topic: str, assignment: Assignment) -> list[TopicPartition]:
+    def add_partitions(self, topic: str, node: TopicNode) -> list[TopicPartition]:
         """Add a topic's assignment. Returns the new partitions; known ones stay as they are."""
         known = self.topics.setdefault(topic, [])
         added = []
-        for partition, replicas in sorted(assignment.items()):
+        for partition, replicas in sorted(node.partitions.items()):
             tp = TopicPartition(topic, partition)
             if tp not in self.assignments:
-                self.assignments[tp] = replicas
+                self.assign(tp, replicas, node.moves.get(partition, NOT_MOVING))
                 added.append(tp)
         known.extend(added)
         return added
+
+    def assign(self, tp: TopicPartition, replicas: tuple[BrokerId, ...], move: Reassignment) -> None:
+        """The replicas of a partition, and whether they are changing."""
+        self.assignments[tp] = replicas
+        self.moves.pop(tp, None)
+        if move:
+            self.moves[tp] = move
 
     def remove_topic(self, topic: str) -> list[PartitionAssignment]:
         """Remove a topic. Returns its partitions with their states, without a leader."""
         removed = []
         for tp in self.topics.pop(topic, ()):
             replicas = self.assignments.pop(tp)
+            self.moves.pop(tp, None)
             state = self.states.pop(tp, None) or PartitionState(
                 NO_LEADER, FIRST_EPOCH, replicas, ControllerEpoch(0)
             )
@@ -78,7 +89,10 @@ class ClusterState:
     def partition(self, tp: TopicPartition) -> PartitionAssignment:
         replicas = self.assignments[tp]
         offline = tuple(b for b in replicas if (tp, b) in self.failed) if self.failed else ()
-        return PartitionAssignment(tp=tp, replicas=replicas, state=self.states[tp], offline=offline)
+        move = self.moves.get(tp, NOT_MOVING) if self.moves else NOT_MOVING
+        return PartitionAssignment(
+            tp=tp, replicas=replicas, state=self.states[tp], offline=offline, move=move
+        )
 
     def known_partitions(self) -> tuple[PartitionAssignment, ...]:
         """All partitions, for a broker without metadata; those being deleted are marked as such."""

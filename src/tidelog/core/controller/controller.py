@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tidelog.core import events, keeper_paths
 from tidelog.core.context import Context
-from tidelog.core.controller import isr_changes, topic_creation, topic_deletion
+from tidelog.core.controller import isr_changes, reassignment, topic_creation, topic_deletion
 from tidelog.core.controller.broker_channels import ControlChannels
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.failed_replicas import FailedReplicas
@@ -23,10 +23,11 @@ from tidelog.core.controller.partition_changes import EligibleLeaderMachines
 from tidelog.core.controller.requests import ControllerRequests
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.effects import ReplyTo
-from tidelog.core.events import PartitionPhase, ResignReason
+from tidelog.core.events import ResignReason
 from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Result, SetValue, StoredNode
 from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.log_port import Storage
+from tidelog.core.machine_phases import PartitionPhase
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
 from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
@@ -223,6 +224,7 @@ class Controller:
         if not generation.informs_before_roles:
             for broker in cluster.live:
                 channels.update_metadata(broker, cluster.known_partitions())
+        yield from reassignment.resume(machines)
         topic_deletion.erase_replicas(machines, cluster.deleting)
 
     def _deposed(self) -> None:
@@ -263,6 +265,8 @@ class Controller:
                 self._tasks.submit(self._deletion_requested)
             elif path == keeper_paths.ISR_NOTIFICATIONS:
                 self._tasks.submit(self._isr_notified)
+            elif (tp := keeper_paths.partition_of(path)) is not None:
+                self._tasks.submit(lambda: self._isr_written(tp))
             elif path.startswith(f"{keeper_paths.TOPICS}/"):
                 self._topic_changed(keeper_paths.name_of(path))
 
@@ -345,6 +349,7 @@ class Controller:
             machines.replicas_online(broker)
         machines.batch.send()
         yield from machines.elect_offline_partitions()
+        yield from reassignment.resume(machines, among=started)
         topic_deletion.erase_replicas(machines, cluster.deleting, among=started)
 
     # ------------------------------------------------------------ topics changed by others
@@ -393,14 +398,18 @@ class Controller:
         machines = self.machines
         if not found.ok:
             self._watched.discard(topic)
-        elif machines is not None and len(found.value.value or ()) > len(
-            machines.cluster.topics.get(topic, ())
-        ):
+        elif machines is not None and len(
+            (found.value.value or topic_creation.NO_PARTITIONS).partitions
+        ) > len(machines.cluster.topics.get(topic, ())):
             self._tasks.submit(lambda: self._assignment_changed(topic, found))
 
     def _assignment_changed(self, topic: str, found: Result) -> Task:
         if self.machines is not None:
             yield from topic_creation.take_assignment(self.machines, topic, found)
+
+    def _isr_written(self, tp: TopicPartition) -> Task:
+        if self.machines is not None:
+            yield from reassignment.isr_written(self.machines, tp)
 
     def _isr_notified(self) -> Task:
         if self.machines is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidelog.core import keeper_paths
+from tidelog.core.controller import reassignment
 from tidelog.core.controller.state_machines import Change, StateMachines, Why
 from tidelog.core.events import StateWriteReason
 from tidelog.core.keeper_port import Children, Delete
@@ -29,6 +30,7 @@ def alter_isrs(
         _response(machines, request, change) for request, change in zip(requests, changes, strict=True)
     ]
     machines.batch.send()
+    reassignment.isr_changed(machines, [change.tp for change in made])
     return responses
 
 

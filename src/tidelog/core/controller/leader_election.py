@@ -54,6 +54,19 @@ def preferred_leader(
     return None
 
 
+def reassigned_leader(
+    target: Brokers, state: PartitionState, live: Collection[BrokerId]
+) -> LeaderChoice | None:
+    """Some replicas are removed, and ``state.isr`` is without them. The leader stays if it can; otherwise the
+    first replica of the target that is alive and in sync."""
+    if state.leader in target and state.leader in live and state.leader in state.isr:
+        return LeaderChoice(state.leader, state.isr, None)
+    for broker in target:
+        if broker in live and broker in state.isr:
+            return LeaderChoice(broker, state.isr, ElectionKind.REASSIGNED)
+    return None
+
+
 def shutdown_leader(
     assignment: Brokers, state: PartitionState, live: Collection[BrokerId], leaving: Collection[BrokerId]
 ) -> LeaderChoice | None:

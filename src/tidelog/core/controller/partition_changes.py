@@ -19,6 +19,7 @@ may have lost records, so they should lead only if all others are gone as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tidelog.core.context import Context
@@ -34,22 +35,17 @@ from tidelog.core.controller.state_machines import (
     StateMachines,
     Why,
 )
-from tidelog.core.events import (
-    ElectionFailed,
-    ElectionFailure,
-    ElectionKind,
-    PartitionPhase,
-    ReplicaPhase,
-    StateWriteReason,
-)
+from tidelog.core.events import ElectionFailed, ElectionFailure, ElectionKind, StateWriteReason
 from tidelog.core.keeper_paths import BROKER_EPOCHS, broker_epoch_path, broker_of
 from tidelog.core.keeper_port import ANY_VERSION, Children, Create, KeeperError, SetValue, StoredNode
 from tidelog.core.keeper_tasks import Procedure, Task
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_LEADER,
     BrokerEpoch,
     BrokerId,
+    LeaderEpoch,
     Millis,
     PartitionState,
     TopicPartition,
@@ -210,6 +206,32 @@ class EligibleLeaderMachines(StateMachines):
         yield from self._carry_out(
             [Wish(tp, broker, shutting_down=shutting_down) for tp in tps if broker in states[tp].isr]
         )
+
+    def without_replicas(self, tp: TopicPartition, removed: tuple[BrokerId, ...]) -> Task:
+        """Replicas that are no longer assigned leave the ISR and the eligible replicas, all in one write. As
+        in KRaft it raises the leader epoch: the leader must not propose them again."""
+        cluster = self.cluster
+        while removed:
+            before = cluster.states[tp]
+            state = replace(
+                before,
+                elr=tuple(broker for broker in before.elr if broker not in removed),
+                last_known_elr=tuple(broker for broker in before.last_known_elr if broker not in removed),
+            )
+            isr = tuple(broker for broker in state.isr if broker not in removed)
+            given = self._circumstances(Wish(tp))
+            outcome = eligible_leaders.next_state(state, isr, given)
+            changed, kind = (state, None) if outcome is None else outcome
+            changed = replace(
+                changed,
+                leader_epoch=LeaderEpoch(before.leader_epoch + 1),
+                elr=tuple(broker for broker in changed.elr if broker not in removed),
+            )
+            why = Why(StateWriteReason.REASSIGNED if kind is None else ElectionKind.REASSIGNED)
+            if (yield from self.write_state(tp, changed, before.version, why)):
+                self._changed([tp])
+                break
+        self.batch.send()
 
     # ------------------------------------------------------------ brokers come
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from tidelog.core import events
 from tidelog.core.context import Context
 from tidelog.core.controller.cluster_state import ClusterState
-from tidelog.core.events import PartitionPhase, ReplicaPhase
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.types import BrokerId, TopicPartition
 
 

@@ -12,13 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tidelog.core.context import Context
-from tidelog.core.controller import isr_changes, leader_moves, topic_creation, topic_deletion
+from tidelog.core.controller import isr_changes, leader_moves, reassignment, topic_creation, topic_deletion
 from tidelog.core.controller.state_machines import PARTITIONS_PER_WRITE, StateMachines
 from tidelog.core.effects import ReplyTo
 from tidelog.core.keeper_tasks import Job, Procedure, Task, TaskQueue
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
+    AlterReassignmentRequest,
+    AlterReassignmentResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     CreatePartitionsRequest,
@@ -29,6 +31,8 @@ from tidelog.core.messages import (
     DeleteTopicResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    ListReassignmentsRequest,
+    ListReassignmentsResponse,
     Message,
     RelieveReplicaRequest,
     RelieveReplicaResponse,
@@ -155,6 +159,14 @@ _SERVED: dict[type, tuple[Callable[[StateMachines, Any], Procedure[Any]], _Refus
     DeleteTopicRequest: (
         topic_deletion.delete_topic,
         lambda r: DeleteTopicResponse(topic=r.topic, error=_NOT_CONTROLLER, message=_MISDIRECTED),
+    ),
+    AlterReassignmentRequest: (
+        reassignment.alter_reassignment,
+        lambda r: AlterReassignmentResponse(tp=r.tp, error=_NOT_CONTROLLER, message=_MISDIRECTED),
+    ),
+    ListReassignmentsRequest: (
+        reassignment.list_reassignments,
+        lambda _: ListReassignmentsResponse(error=_NOT_CONTROLLER),
     ),
 }
 """The handler of each request, and the answer of a broker that is not the controller."""

@@ -29,7 +29,7 @@ from tidelog.core.controller.broker_channels import ControlChannels, RequestBatc
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.phases import Phases
 from tidelog.core.controller.voting import Ballots
-from tidelog.core.events import ElectionKind, PartitionPhase, ReplicaPhase, StateWriteReason
+from tidelog.core.events import ElectionKind, StateWriteReason
 from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
 from tidelog.core.keeper_port import (
     Check,
@@ -43,6 +43,7 @@ from tidelog.core.keeper_port import (
     Write,
 )
 from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.types import FIRST_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, PartitionState, TopicPartition
 

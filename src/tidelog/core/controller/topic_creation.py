@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from tidelog.core.assignments import Assignment, TopicNode
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.placement import broker_round, place_replicas
 from tidelog.core.controller.state_machines import StateMachines
-from tidelog.core.events import ReplicaPhase
 from tidelog.core.keeper_paths import TOPICS, config_path, topic_path
 from tidelog.core.keeper_port import Create, Get, KeeperError, Result, SetValue, StoredNode, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
+from tidelog.core.machine_phases import ReplicaPhase
 from tidelog.core.messages import (
     BROKER_DEFAULT,
-    Assignment,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicRequest,
@@ -38,6 +38,9 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 REPLICAS_MAX = 32_767
 """Maximum replicas of a partition: a replication factor is a 16-bit number."""
 REPLICAS_SHOWN_MAX = 10
+
+NO_PARTITIONS = TopicNode({})
+"""The node of a topic that a tool has made without a value."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -65,24 +68,25 @@ def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Proced
     if isinstance(plan, TopicRefused):
         return CreateTopicResponse(topic=topic, error=plan.error, message=plan.message)
     if not request.validate_only:
-        refusal = yield from _write_topic(machines, topic, plan, request.config)
+        node = TopicNode(plan)
+        refusal = yield from _write_topic(machines, topic, node, request.config)
         if refusal is not None:
             return CreateTopicResponse(topic=topic, error=refusal.error, message=refusal.message)
-        yield from machines.create_partitions(machines.cluster.add_partitions(topic, plan))
+        yield from machines.create_partitions(machines.cluster.add_partitions(topic, node))
     return CreateTopicResponse(
         topic=topic, error=ErrorCode.NONE, partitions=len(plan), replication_factor=len(plan[0])
     )
 
 
 def _write_topic(
-    machines: StateMachines, topic: str, assignment: Assignment, config: dict[str, str]
+    machines: StateMachines, topic: str, node: TopicNode, config: dict[str, str]
 ) -> Procedure[TopicRefused | None]:
     """Refused if the topic exists already, unless this very write created it."""
     path, settings = topic_path(topic), config_path(topic)
-    result = yield from machines.fenced(Create(settings, config), Create(path, assignment))
+    result = yield from machines.fenced(Create(settings, config), Create(path, node))
     if not result.ok and result.value == 0:
         # Settings without a topic: written by a tool, or by this very write if its answer was lost.
-        result = yield from machines.fenced(SetValue(settings, config), Create(path, assignment))
+        result = yield from machines.fenced(SetValue(settings, config), Create(path, node))
     if result.ok:
         return None
     if result.error is KeeperError.TOO_LARGE:
@@ -90,7 +94,7 @@ def _write_topic(
     found = yield Get(path)
     if not found.ok:
         return TopicRefused(ErrorCode.UNKNOWN_SERVER_ERROR, "The keeper refused the topic.")
-    return None if found.value.value == assignment else _exists(topic)
+    return None if found.value.value == node else _exists(topic)
 
 
 def _name_refusal(topic: str, cluster: ClusterState) -> TopicRefused | None:
@@ -223,11 +227,12 @@ def create_partitions(
         if not found.ok or not found.value.value:
             return _no_more_partitions(topic, _unknown(topic))
         node: StoredNode = found.value
-        added = _added_partitions(machines, request, node.value)
+        before: TopicNode = node.value
+        added = _added_partitions(machines, request, before.partitions)
         if request.validate_only:
             return CreatePartitionsResponse(topic=topic, error=ErrorCode.NONE)
-        extended = {**node.value, **added}
-        if extended == node.value:
+        extended = before.extended(added)
+        if extended == before:
             break  # an earlier attempt of this write, whose answer was lost
         result = yield from machines.fenced(SetValue(topic_path(topic), extended, node.stat.version))
         if result.ok:
@@ -246,6 +251,9 @@ def _partitions_refusal(cluster: ClusterState, request: CreatePartitionsRequest)
     topic, count = request.topic, request.count
     if TopicPartition(topic, 0) not in cluster.assignments:
         return _unknown(topic)
+    if any(tp in cluster.moves for tp in cluster.topics[topic]):
+        message = f"A partition reassignment is in progress for the topic {topic}."
+        return TopicRefused(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
     known = len(cluster.topics[topic])
     if count <= known:
         wrong = f"Topic already has {known} partitions."
@@ -301,7 +309,7 @@ def load_topics(machines: StateMachines) -> Task:
     for path, node in tree.nodes.items():
         topic, _, below = path[len(TOPICS) + 1 :].partition("/")
         if not below:
-            machines.cluster.add_partitions(topic, node.value or {})
+            machines.cluster.add_partitions(topic, node.value or NO_PARTITIONS)
         else:
             _take_state(machines.cluster, topic, below, node)
 
@@ -320,7 +328,7 @@ def take_assignment(machines: StateMachines, topic: str, found: Result, below: R
     cluster = machines.cluster
     if topic in cluster.deleting or not found.ok:
         return
-    added = cluster.add_partitions(topic, found.value.value or {})
+    added = cluster.add_partitions(topic, found.value.value or NO_PARTITIONS)
     for path, node in below.nodes.items() if below is not None else ():
         _take_state(cluster, topic, path[len(topic_path(topic)) + 1 :], node)
     if added:

@@ -21,10 +21,10 @@ from collections.abc import Collection, Iterable
 
 from tidelog.core import events
 from tidelog.core.controller.state_machines import StateMachines
-from tidelog.core.events import ReplicaPhase
 from tidelog.core.keeper_paths import DELETE_TOPICS, config_path, deletion_path, name_of, topic_path
 from tidelog.core.keeper_port import Children, Create, Delete, Get, KeeperError, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
+from tidelog.core.machine_phases import ReplicaPhase
 from tidelog.core.messages import ControlResponse, DeleteTopicRequest, DeleteTopicResponse
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode

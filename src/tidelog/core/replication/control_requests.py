@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.effects import ReplyTo
 from tidelog.core.log_port import Storage, StorageFailure
+from tidelog.core.machine_phases import StrayReason
 from tidelog.core.messages import (
     NO_ERROR,
     ControlRequest,
@@ -183,7 +184,7 @@ class ControlRequests:
         leader = partition.state.leader
         replica = self._replica(partition.tp)
         if partition.state.leader_epoch <= replica.leader_epoch:
-            replica.take_isr(partition.state, now)
+            replica.take_isr(partition, now)
         elif leader == self._ctx.broker:
             replica.become_leader(partition, now)
         elif leader in self._metadata.live_brokers:
@@ -293,9 +294,9 @@ class ControlRequests:
         assignment = self._metadata.get(tp)
         if assignment is not None and self._ctx.broker in assignment.replicas:
             return
-        stray = events.StrayReplicaFound(self._ctx.broker, tp, events.StrayReason.NO_SUCH_PARTITION)
+        stray = events.StrayReplicaFound(self._ctx.broker, tp, StrayReason.NO_SUCH_PARTITION)
         if assignment is not None:
-            stray.reason, stray.replicas = events.StrayReason.LIVES_ELSEWHERE, assignment.replicas
+            stray.reason, stray.replicas = StrayReason.LIVES_ELSEWHERE, assignment.replicas
         self._ctx.emit(stray)
         replica = self._replicas.pop(tp, None)
         if replica is not None:

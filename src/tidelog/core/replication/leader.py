@@ -91,11 +91,8 @@ class LeaderRole:
         self.version = -1
         self.proposal: AlterIsrRequest | None = None
         self._proposals = 0
-        self.followers: dict[BrokerId, FollowerProgress] = {
-            broker: known.get(broker) or FollowerProgress()
-            for broker in replica.replicas
-            if broker != replica.ctx.broker
-        }
+        self.followers: dict[BrokerId, FollowerProgress] = known
+        self._take_replicas()
         if not self.ctx.generation.lag_counts_from_epoch:
             for broker, follower in self.followers.items():
                 former = replica.former_followers.get(broker)
@@ -106,6 +103,15 @@ class LeaderRole:
         """The timer of the earliest deadline of the waiting requests."""
         self._check_scheduled = False
         self._record_deletion: RecordDeletion | None = None
+
+    def _take_replicas(self) -> None:
+        """The followers are the other replicas. A reassignment changes them within one leadership."""
+        known, me = self.followers, self.ctx.broker
+        self.followers = {
+            broker: known.get(broker) or FollowerProgress()
+            for broker in self.replica.replicas
+            if broker != me
+        }
 
     # ------------------------------------------------------------ epochs of leadership
 
@@ -118,6 +124,8 @@ class LeaderRole:
         self.version = state.version
         self.proposal = None
         self.epoch_start = self.log.end_offset
+        if led:
+            self._take_replicas()
         for broker, follower in self.followers.items():
             if self.ctx.generation.lag_counts_from_epoch:
                 # A replica outside the ISR must first fetch up to the current log end.
@@ -136,9 +144,11 @@ class LeaderRole:
             self._schedule_isr_check(now)
 
     def take_isr(self, state: PartitionState, now: Millis) -> None:
-        """The controller changed the ISR within this epoch: a follower is dead or shuts down, so the high
-        watermark does not wait for it either, however recently it was caught up."""
+        """The controller changed the ISR or the replicas within this epoch. A follower that left the ISR is
+        dead or shuts down, so the high watermark does not wait for it either, however recently it was caught
+        up."""
         before = self.isr
+        self._take_replicas()
         for broker in before:
             if broker not in state.isr and broker in self.followers:
                 self.followers[broker].last_caught_up = NEVER

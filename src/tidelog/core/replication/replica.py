@@ -41,7 +41,6 @@ from tidelog.core.types import (
     LeaderEpoch,
     Millis,
     Offset,
-    PartitionState,
     TopicPartition,
 )
 from tidelog.wire.errors import ErrorCode
@@ -126,15 +125,16 @@ class Replica:
         self._assigned(assignment, now)
         self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, self.leader_epoch, NO_LEADER))
 
-    def take_isr(self, state: PartitionState, now: Millis) -> None:
+    def take_isr(self, assignment: PartitionAssignment, now: Millis) -> None:
         """A state of the current epoch. Only under ``elr`` can it be news."""
-        role = self.role
+        role, state = self.role, assignment.state
         if (
             isinstance(role, LeaderRole)
             and state.leader_epoch == role.epoch
             and state.version > role.version
             and self.ctx.generation.tracks_eligible_leaders
         ):
+            self.replicas = assignment.replicas
             role.take_isr(state, now)
 
     def step_down(self) -> None:

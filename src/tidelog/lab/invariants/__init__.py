@@ -11,6 +11,7 @@ from tidelog.lab.invariants.base import Invariant
 from tidelog.lab.invariants.committed import CommitHistory, CommittedSurvives
 from tidelog.lab.invariants.insync import IsrHoldsCommitted
 from tidelog.lab.invariants.leadership import OneLeaderPerEpoch, WatermarkRises
+from tidelog.lab.invariants.moves import MovesKeepCopies
 from tidelog.lab.invariants.reads import PromisesKept, ReadsAreStable
 from tidelog.lab.world.world import World
 from tidelog.scenario.violations import Broken, Grade
@@ -21,6 +22,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     ReplicasAgree,
     WatermarkRises,
     OneLeaderPerEpoch,
+    MovesKeepCopies,
     ReadsAreStable,
     PromisesKept,
     ClusterConverges,

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tidelog.core.events import HighWatermarkAdvanced, PartitionStateWritten
-from tidelog.core.types import NO_LEADER
+from tidelog.core.types import NO_LEADER, BrokerId
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.scenario.violations import Grade
 
@@ -29,7 +29,7 @@ class IsrHoldsCommitted(Invariant):
         if state is not None and state.leader_epoch == event.epoch:
             members.update(dict.fromkeys(state.isr))
         for broker in members:
-            if broker == event.broker:
+            if broker == event.broker or self._has_moved(event, broker):
                 continue
             log = world.processes[broker].storage.logs.get(tp)
             mine = log.batches if log is not None else []
@@ -42,6 +42,14 @@ class IsrHoldsCommitted(Invariant):
                         f"broker {event.broker} commits {leader[offset].value!r} at offset {offset} in epoch "
                         f"{event.epoch}, but in-sync replica {broker} holds {held} there"
                     )
+
+    def _has_moved(self, event: HighWatermarkAdvanced, broker: BrokerId) -> bool:
+        """Whether a reassignment has removed the replica, and the leader, deposed by the same move, does not
+        know it yet. What the replica had is on those that were in sync with it."""
+        if event.tp in self.world.processes[broker].storage.logs:
+            return False
+        state = self.world.partition_state(event.tp)
+        return state is not None and state.leader_epoch > event.epoch and broker not in state.isr
 
     def _written(self, event: PartitionStateWritten) -> None:
         state = event.state

@@ -197,6 +197,8 @@ def _election_mark(kind: e.ElectionKind) -> str | None:
             return "last_known_election"
         case e.ElectionKind.CONTROLLED_SHUTDOWN:
             return None  # no fault of a trial
+        case e.ElectionKind.REASSIGNED:
+            return "reassigned_election"
     assert_never(kind)
 
 

@@ -11,6 +11,7 @@ from tidelog.core.inside import NO_PHASES, Phases, parked_requests, phases, remo
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
 from tidelog.core.types import NO_EPOCH, TopicPartition
 from tidelog.lab.world.world import World
+from tidelog.scenario.setup import TopicSetup
 from tidelog.scenario.snapshot import (
     BrokerState,
     PartitionSnapshot,
@@ -39,7 +40,7 @@ def take(world: World, *, inside: bool = True) -> Snapshot:
         0 if epoch is None else epoch.value,
         live,
         tuple(
-            _partition(world, TopicPartition(topic.name, 0), topic.replicas, inside=inside)
+            _partition(world, TopicPartition(topic.name, 0), topic, inside=inside)
             for topic in world.setup.topics
         ),
         tuple(_broker(world, broker, registered=broker in live) for broker in world.broker_ids())
@@ -53,11 +54,14 @@ def take(world: World, *, inside: bool = True) -> Snapshot:
 # ---------------------------------------------------------------- partitions
 
 
-def _partition(
-    world: World, tp: TopicPartition, assignment: tuple[int, ...], *, inside: bool
-) -> PartitionSnapshot:
-    found = _phases(world, tp, assignment) if inside else NO_PHASES
-    replicas = tuple(_replica(world, tp, broker, inside=inside) for broker in assignment)
+def _partition(world: World, tp: TopicPartition, topic: TopicSetup, *, inside: bool) -> PartitionSnapshot:
+    found = _phases(world, tp, topic.hosts) if inside else NO_PHASES
+    placed = world.topic_node(topic.name)
+    assigned = topic.hosts if placed is None else placed.partitions[0]
+    replicas = tuple(
+        _replica(world, tp, broker, inside=inside) if broker in assigned else _absent(world, broker)
+        for broker in topic.hosts
+    )
     node = world.quorum.tree.get(state_path(tp))
     # Leaders that write the state themselves do not know the version that it will have.
     state = None if node is None else replace(node.value, version=node.stat.version)
@@ -71,6 +75,11 @@ def _phases(world: World, tp: TopicPartition, assignment: tuple[int, ...]) -> Ph
     if core is None:
         return NO_PHASES
     return phases(core.controller, tp, tuple(world.processes[broker].id for broker in assignment))
+
+
+def _absent(world: World, broker: int) -> ReplicaState:
+    """A broker that has no replica now."""
+    return ReplicaState(broker, _process(world, broker), "-", 0, 0, (), (), None, 0)
 
 
 def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> ReplicaState:

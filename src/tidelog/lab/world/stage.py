@@ -162,6 +162,9 @@ class SimStage(Stage):
         config = self._world.processes[0].topic_configs.get(topic, TopicConfig())
         self._world.configure_topic(topic, topic_config(config, settings))
 
+    def reassign(self, topic: str, brokers: tuple[int, ...] | None) -> bool:
+        return self._world.reassign(TopicPartition(topic, 0), brokers)
+
     def delete_node(self, path: str) -> bool:
         quorum = self._world.quorum
         if quorum.leader is None or quorum.tree.get(path) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from tidelog.core.assignments import TopicNode
 from tidelog.core.keeper_paths import CONTROLLER, broker_path
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.leader import LeaderRole
@@ -55,6 +56,9 @@ class WorldView:
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         return self._world.partition_state(tp)
+
+    def topic_node(self, topic: str) -> TopicNode | None:
+        return self._world.topic_node(topic)
 
     def acting_controller(self) -> int | None:
         node = self._world.quorum.tree.get(CONTROLLER)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
+from tidelog.core.assignments import TopicNode
 from tidelog.core.effects import Stopped
 from tidelog.core.keeper_paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, SessionStarted, WatchFired
-from tidelog.core.messages import ElectLeadersRequest, Message
+from tidelog.core.messages import AlterReassignmentRequest, ElectLeadersRequest, Message
 from tidelog.core.types import (
     FIRST_EPOCH,
     BrokerId,
@@ -86,12 +87,12 @@ class World:
     def _create_topic(
         self, name: str, replicas: tuple[int, ...], isr: tuple[int, ...] | None, config: TopicConfig
     ) -> None:
-        assignment = {0: tuple(map(BrokerId, replicas))}
+        node = TopicNode({0: tuple(map(BrokerId, replicas))})
         for process in self.processes:
             process.topic_configs[name] = config
             if process.core is not None:
                 process.core.configure_topic(name, config)
-        writes = [Create(topic_path(name), assignment)]
+        writes = [Create(topic_path(name), node)]
         if isr is not None:
             tp = TopicPartition(name, 0)
             state = PartitionState(
@@ -434,10 +435,18 @@ class World:
 
     def elect_preferred(self, tp: TopicPartition) -> bool:
         """Ask the controller for a preferred-leader election. False if there is no controller to ask."""
+        return self._ask_controller(ElectLeadersRequest(tp=tp))
+
+    def reassign(self, tp: TopicPartition, brokers: tuple[int, ...] | None) -> bool:
+        """Ask the controller to move a partition, or to cancel its move."""
+        replicas = None if brokers is None else tuple(map(BrokerId, brokers))
+        return self._ask_controller(AlterReassignmentRequest(tp=tp, replicas=replicas))
+
+    def _ask_controller(self, request: Message) -> bool:
         node = self.quorum.tree.get(CONTROLLER)
         if node is None or self.processes[node.value].core is None:
             return False
-        self.network.send("client", ADMIN, node.value, ((ADMIN, 0), ElectLeadersRequest(tp=tp)), self.now)
+        self.network.send("client", ADMIN, node.value, ((ADMIN, 0), request), self.now)
         return True
 
     def configure_topic(self, topic: str, config: TopicConfig) -> None:
@@ -450,6 +459,11 @@ class World:
 
     def sync_disk(self, broker: int) -> None:
         self.processes[broker].storage.sync()
+
+    def topic_node(self, topic: str) -> TopicNode | None:
+        """The replicas of a topic, as the keeper holds them."""
+        node = self.quorum.tree.get(topic_path(topic))
+        return None if node is None else node.value
 
     def partition_state(self, tp: TopicPartition) -> PartitionState | None:
         """What the keeper holds: the truth about who leads."""

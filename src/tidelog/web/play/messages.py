@@ -78,6 +78,8 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     m.ControlledShutdownResponse: lambda v: {"error": error_name(v.error)},
     m.ElectLeadersRequest: lambda v: {},
     m.ElectLeadersResponse: lambda v: {"error": error_name(v.error)},
+    m.AlterReassignmentRequest: lambda v: {"replicas": "" if v.replicas is None else numbers(v.replicas)},
+    m.AlterReassignmentResponse: lambda v: {"error": error_name(v.error)},
     m.VoteRequest: lambda v: {"epoch": v.leader_epoch},
     m.VoteResponse: lambda v: {"offset": v.end_offset, "error": error_name(v.error)},
     k.Create: lambda v: {"path": v.path},

@@ -72,7 +72,7 @@ def _cast(scenario: Scenario, world: WatchedWorld) -> Json:
         "topics": [
             {
                 "name": topic.name,
-                "replicas": list(topic.replicas),
+                "replicas": list(topic.hosts),
                 "min_insync": topic.config.min_insync_replicas,
                 "unclean": topic.config.unclean_leader_election,
             }
