@@ -100,3 +100,36 @@ def test_chinese_has_no_space_beside_its_own_punctuation(browser: Any, address: 
     assert "由 OnlinePartition（在线）变为 OfflinePartition（离线）" in told
     assert not re.search(r"[，。；：、（）] | [，。；：、（）]", told)
     opened.close()
+
+
+SILENT = """
+async () => {
+  const { accountOf } = await import("lab/account.js");
+  const play = lab.stage.plays[0];
+  const shown = (scene) => JSON.stringify(Object.entries(scene)
+    .filter(([key]) => key.startsWith("log/")).map(([key, log]) => [key, log.leo, log.hw]));
+  return play.recording.steps.map((_, at) => at).filter((at) => at > 0
+    && accountOf(play, at) === "Nothing changes that a log or a client would show."
+    && shown(play.scene(at - 1)) !== shown(play.scene(at)));
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hw-loss", "kip-279-fast-failover", "isolate-leader-zone", "isr-lag-rules"])
+def test_nothing_changes_is_said_only_where_nothing_changes(opened: Opened, name: str) -> None:
+    """A follower that copies records is no event; the account of a step says so all the same."""
+    page = opened.go("#/")
+    for generation in GENERATIONS:
+        page.evaluate(f"lab.open('#/s/{name}?g={generation}')")
+        assert page.evaluate(SILENT) == [], generation
+
+
+@pytest.mark.slow
+def test_a_fork_tells_what_a_follower_copies(opened: Opened) -> None:
+    page = opened.go("#/s/hw-loss?g=hw&step=19")
+    page.locator("g.broker").nth(0).click()
+    page.get_by_text("Wake it up").click()
+    page.wait_for_selector(".banner.yours")
+    opened.until("lab.stage.step === 20")
+    assert "Broker 1 copies c." in told(page)

@@ -41,7 +41,24 @@ export function accountOf(play, at) {
   const chosen = new Set([...events].sort((a, b) => rank(a) - rank(b)).slice(0, SENTENCES_MAX));
   const said = events.filter((event) => chosen.has(event)).map((event) => sentence(eventWords(event)));
   if (lost.length) said.push(t("lostHere", { values: lost.join(", ") }));
+  if (!said.length) said.push(...written(play, at).slice(0, SENTENCES_MAX));
   return said.join(t("betweenSentences")) || t("nothingSeen");
+}
+
+// A follower that copies records is no event of its own: what the logs and watermarks show of a step.
+function written(play, at) {
+  const [before, after] = [play.scene(at - 1), play.scene(at)];
+  const said = [];
+  for (const [topic, { replicas }] of play.cast.topics.entries()) {
+    for (const broker of replicas) {
+      const [then, now] = [before, after].map((scene) => scene[`log/${topic}/${broker}`]);
+      const values = now.records.slice(then.records.length).map(([, value]) => value).join(t("comma"));
+      if (now.leo > then.leo && values) said.push(t("logGrew", { broker, values }));
+      else if (now.leo !== then.leo) said.push(t("logMoved", { broker, before: then.leo, after: now.leo }));
+      if (now.hw !== then.hw) said.push(t("watermarkMoved", { broker, before: then.hw, after: now.hw }));
+    }
+  }
+  return said;
 }
 
 const sentence = (words) => (/[.。!?]$/.test(words) ? words : words + t("fullStop"));
