@@ -17,6 +17,7 @@ from tidelog.pipeline.sweep.campaign import Atlas
 from tidelog.pipeline.sweep.grid import make_grid
 from tidelog.pipeline.sweep.schedules import Shown
 from tidelog.pipeline.sweep.summary import CellCount
+from tidelog.scenario.links import LAB, fragment
 
 MIXES = ["crash", "power", "all"]
 
@@ -75,9 +76,17 @@ def test_the_page_is_one_sound_file() -> None:
     reader.feed(page)
     assert reader.open == []
     assert len(reader.ids) == len(set(reader.ids))
-    assert not re.search(r'(?:src|href)="(?!schedules/)', page)
+    elsewhere = re.findall(r'(?:src|href)="(?!schedules/)([^"]*)', page)
+    assert [address for address in elsewhere if not address.startswith(LAB)] == []
     assert "send p &lt;script&gt;" in page
     assert page == render(made_up())
+
+
+def test_a_story_opens_in_the_lab() -> None:
+    """The link holds the whole story, so the lab needs no file."""
+    (link,) = re.findall(r'<a href="([^"]*)">Watch it in the lab</a>', render(made_up()))
+    (shown,) = made_up().shown
+    assert link == LAB + fragment(shown.text, "hw")
 
 
 def test_the_page_says_what_was_not_tried() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tidelog.narrate.phrasebook import ENGLISH, Phrase
 from tidelog.pipeline.report.html import Markup, el, join
 from tidelog.pipeline.sweep.atlas.table import AtlasTable
 from tidelog.pipeline.sweep.cells import cell_named
 from tidelog.pipeline.sweep.schedules import Shown
+from tidelog.scenario.links import LINKED_MAX, lab_link
 
 _TOLD_MAX = 40
 """Different stories on the page; the others are files beside it."""
@@ -68,5 +70,15 @@ def _story(group: list[Shown]) -> Markup:
         el("pre", first.text),
         el("ul", names, el("li", f"and {more} more") if more else None) if len(group) > 1 else None,
         join(el("pre", f"tidelog replay {first.file}\ntidelog lab {first.file}")),
+        _lab_link(first),
         class_="story",
     )
+
+
+def _lab_link(one: Shown) -> Markup | None:
+    """Into the lab of the reader's machine; the story itself is in the link."""
+    if len(one.text) > LINKED_MAX:
+        return None
+    say = ENGLISH.say
+    link = el("a", say(Phrase("report.again_lab")), href=lab_link(one.text, cell_named(one.cell).generation))
+    return el("p", link, " ", el("span", say(Phrase("report.again_lab_more")), class_="soft"))
