@@ -307,7 +307,7 @@ def _files(place: Place, table: Table) -> tuple[list[TableFile], dict[str, str]]
             with place.open(name) as source:
                 footer = pq.ParquetFile(source).metadata
         except Exception as error:  # Arrow's errors share no class but Exception
-            damaged[name] = first_line(error)
+            damaged[name] = _damage(error)
             continue
         rows = tuple(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
         good.append(TableFile(name, rows, size, *_from_footer(footer, table)))
@@ -344,8 +344,12 @@ def _table(place: Place, table: Table, unjudged: list[str]) -> Any:
             with place.open(name) as source:
                 parts.append(conformed(pq.ParquetFile(source).read(), schema))
         except Exception as error:  # Arrow's errors share no class but Exception
-            unjudged.append(_left_out(name, first_line(error)))
+            unjudged.append(_left_out(name, _damage(error)))
     return pa.concat_tables(parts) if parts else pa.Table.from_pylist([], schema)
+
+
+def _damage(error: Exception) -> str:
+    return "it is not a whole Parquet file" if isinstance(error, pa.ArrowInvalid) else first_line(error)
 
 
 def _left_out(name: str, why: str) -> str:
