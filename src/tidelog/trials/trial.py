@@ -77,6 +77,9 @@ class Watcher(Protocol):
     def said(self, text: str) -> None:
         """A fault, in words."""
 
+    def waits(self, text: str) -> None:
+        """What the phase waits for: ``partition 3 has no leader``."""
+
 
 class Silent:
     """A watcher that ignores everything."""
@@ -84,6 +87,7 @@ class Silent:
     def phase(self, name: str, seconds: float | None) -> None: ...
     def numbers(self, facts: dict[str, int]) -> None: ...
     def said(self, text: str) -> None: ...
+    def waits(self, text: str) -> None: ...
 
 
 class LoadTrial:
@@ -256,7 +260,8 @@ class LoadTrial:
 
     def _wait_until_whole(self) -> None:
         assert self._topic is not None
-        complaint = self._topic.wait_until_whole(_HEAL_SECONDS, lambda: self._interrupts >= 2)
+        given_up, said = (lambda: self._interrupts >= 2), self._watcher.waits
+        complaint = self._topic.wait_until_whole(_HEAL_SECONDS, given_up, said)
         if complaint is not None:
             self.notes.append(f"{complaint}, {_HEAL_SECONDS:g} s after the last fault")
 

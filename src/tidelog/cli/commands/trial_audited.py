@@ -85,6 +85,7 @@ class _Early:
         self._phase = watcher.phase
         self.numbers = watcher.numbers
         self.said = watcher.said
+        self.waits = watcher.waits
 
     def phase(self, name: str, seconds: float | None) -> None:
         if name == "heal" and self._auditor is not None:

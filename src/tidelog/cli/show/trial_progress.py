@@ -33,6 +33,7 @@ class QuietWatcher:
     def phase(self, name: str, seconds: float | None) -> None: ...
     def numbers(self, facts: dict[str, int]) -> None: ...
     def said(self, text: str) -> None: ...
+    def waits(self, text: str) -> None: ...
 
     def judged(self, part: float, rows: int) -> None:
         """Which part of an audit is done, and how many sends and reads were looked at."""
@@ -122,6 +123,10 @@ class Bar(QuietWatcher):
         left = f"{elapsed * (1 - part) / part:,.0f} s left" if part and elapsed > 2 else ""
         text = " · ".join(filter(None, (rate, left)))
         self.progress.update(self._task, numbers=text, total=1.0, completed=part)
+
+    def waits(self, text: str) -> None:
+        if self._task is not None:
+            self.progress.update(self._task, numbers=text)
 
     def said(self, text: str) -> None:
         self.progress.print(f"  {text}", highlight=False, markup=False)

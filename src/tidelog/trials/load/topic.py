@@ -89,15 +89,23 @@ class Topic:
             for number, part in sorted(metadata.partitions.items())
         ]
 
-    def wait_until_whole(self, seconds: float, give_up: Callable[[], bool] = lambda: False) -> str | None:
-        """Until every partition has a leader and all its replicas in sync. If not: what is wrong."""
+    def wait_until_whole(
+        self,
+        seconds: float,
+        give_up: Callable[[], bool] = lambda: False,
+        waits: Callable[[str], None] = lambda _: None,
+    ) -> str | None:
+        """Until every partition has a leader and all its replicas in sync. If not: what is wrong. `waits`
+        is told so at every look."""
         deadline = time.monotonic() + seconds
         while True:
             states = self.states()
             if len(states) == self.partitions and all(state.is_whole for state in states):
                 return None
+            complaint = self._complaint(states)
             if time.monotonic() > deadline or give_up():
-                return self._complaint(states)
+                return complaint
+            waits(complaint)
             time.sleep(_POLL_SECONDS)
 
     def _complaint(self, states: list[PartitionInfo]) -> str:
