@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+import pytest
 from bench.processes import PATIENCE_SECONDS
 from bench.tools import Tool, find
 
@@ -21,8 +22,9 @@ from tidelog.scenario import catalogue
 from tidelog.scenario.clients.events import ClientFailure
 from tidelog.scenario.conditions import CONDITIONS
 from tidelog.scenario.grammar import VERBS
+from tidelog.scenario.line import ScenarioError
 from tidelog.scenario.remarks import RemarkKind
-from tidelog.scenario.scenario import VERDICT_KINDS, Scenario
+from tidelog.scenario.scenario import VERDICT_KINDS, Scenario, parse
 from tidelog.web.catalogue import leads, words
 from tidelog.web.play.messages import KINDS
 from tidelog.web.play.recording import record
@@ -147,3 +149,38 @@ def test_every_module_is_correct_javascript() -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+HEAD = "scenario x\ncluster brokers=3\ntopic t replicas=0,1,2\nproducer p\n"
+MISTAKES = (
+    "crsh 1",
+    "crash 9",
+    "crash",
+    "crash 1 extra 2",
+    "wait lader 1",
+    "wait",
+    "isolate az9",
+    "deliver fetch",
+    "deliver fetch 1->0 now",
+    "advance soon",
+    "produce nobody a",
+    "cut 1 1",
+    "stop-keeper 7",
+    "topic t replicas=0",
+)
+
+
+def in_chinese(message: str) -> str:
+    for form, put in words()["zh"]["errors"]:
+        message = re.sub(form, re.sub(r"\$(\d)", r"\\\1", put), message, count=1)
+    return message
+
+
+@pytest.mark.parametrize("step", MISTAKES)
+def test_mistakes_in_a_text_are_told_in_chinese(step: str) -> None:
+    """Where, what was expected, what is there. (Some of what was expected keeps its English name.)"""
+    with pytest.raises(ScenarioError) as refused:
+        parse(HEAD + step + "\n")
+    said = in_chinese(str(refused.value))
+    assert re.match(r"第 5 行第 \d+ 列：", said.removeprefix("scenario: ")), said
+    assert not re.search(r"\b(line \d|expected|found|did you mean|the commands are)\b", said), said

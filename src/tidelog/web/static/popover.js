@@ -99,7 +99,7 @@ export function showText(title, lead, content, onDone = null) {
     const failure = await onDone(area.value);
     if (!failure) return box.close();
     text(wrong, failure);
-    selectLine(area, Number(/\bline (\d+)/.exec(failure)?.[1]));
+    selectLine(area, Number(/(?:\bline|第) (\d+)/.exec(failure)?.[1]));
     wrong.scrollIntoView({ block: "nearest" });
   };
   const box = dialog(title, lead && h("p", {}, lead), area, wrong,

@@ -34,13 +34,14 @@ export function t(key, fields = {}) {
   return found === undefined ? key : filled(found, fields);
 }
 
-// Why something cannot be played. What the simulator says is about the text, and in its language.
+// Why something cannot be played. The simulator speaks English: what it says of a text has few forms, and each is
+// put into the reader's language. What is not known stays as it is.
 export function failureWords(reason) {
   if (reason === "server-gone") return t("serverGone");
   if (reason === "not-in-this-file") return t("notInThisFile");
   if (reason === "no-such-scenario") return t("noSuchScenario");
   if (reason === "no-python") return t("noPython");
-  return reason;
+  return (own().errors ?? []).reduce((said, [form, put]) => said.replace(new RegExp(form), put), reason);
 }
 
 // A text of the catalogue: a title, a lead, a comment. What is not translated stays as it is.
