@@ -1,6 +1,6 @@
 """The bar of a trial: what it does, and what it waits for."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from tidelog.cli.show.trial_progress import Bar
 from tidelog.trials.load.topic import PartitionInfo, Topic
@@ -19,7 +19,7 @@ def test_the_bar_says_what_a_phase_waits_for():
 class _Healing(Topic):
     """Becomes whole in three steps."""
 
-    looks = (
+    looks: ClassVar[tuple[list[PartitionInfo], ...]] = (
         [],
         [PartitionInfo(0, -1, (1, 2), ())],
         [PartitionInfo(0, 1, (1, 2), (1,))],
