@@ -145,6 +145,7 @@ def test_help_says_limits_and_arguments_as_people_do():
     assert "[default: 6; 1 to 500]" in " ".join(trial.split())
     assert kill.startswith("Usage: tidelog kill [OPTIONS] [BROKER…]\n")
     assert "  [BROKER…]  Broker ids, or all." in kill
+    assert "  TOPIC  Topic name.  [required]" in call("topics", "reassign", "--help").out, "of a group, too"
 
 
 def test_an_internal_error_is_one_line(loss: Path, monkeypatch: pytest.MonkeyPatch):

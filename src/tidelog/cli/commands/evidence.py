@@ -10,7 +10,7 @@ import typer
 
 from tidelog.cli.commands.evidence_kafka import import_kafka
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.help import Group
+from tidelog.cli.help import Command, Group
 from tidelog.cli.options import JsonOption, flag
 from tidelog.cli.paths import absolute
 from tidelog.cli.show.output import write_text
@@ -51,7 +51,7 @@ NoIdempotence = Annotated[
 ]
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(folder: Folder, as_json: JsonOption = False) -> int:
     """Summarise a trial. Exit code: 0 no acknowledged record is lost, 1 at least one is lost.
 
@@ -71,7 +71,7 @@ def show(folder: Folder, as_json: JsonOption = False) -> int:
         claimed.release()
 
 
-@app.command("recover")
+@app.command("recover", cls=Command)
 def recover(folder: Folder) -> int:
     """Convert the journals of a killed trial into tables.
 
@@ -91,7 +91,7 @@ def recover(folder: Folder) -> int:
     return ExitCode.REFUSED if done.sealed.trouble else ExitCode.HELD
 
 
-@app.command("import-jepsen")
+@app.command("import-jepsen", cls=Command)
 def import_jepsen(
     history: History, folder: NewFolder, no_idempotence: NoIdempotence = False, as_json: JsonOption = False
 ) -> int:

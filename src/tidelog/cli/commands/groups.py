@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidelog.cli.help import Group
+from tidelog.cli.help import Command, Group
 from tidelog.cli.options import JsonOption, ServersOption, one_of, servers_of, value
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal, unknown
@@ -24,7 +24,7 @@ app = typer.Typer(
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group name.", show_default=False)]
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_groups(bootstrap_servers: ServersOption = None, as_json: JsonOption = False) -> None:
     """List all consumer groups.
 
@@ -41,7 +41,7 @@ def list_groups(bootstrap_servers: ServersOption = None, as_json: JsonOption = F
         write_lines(console(), tables.overview(found))
 
 
-@app.command("describe")
+@app.command("describe", cls=Command)
 def describe(
     group: GroupArgument, bootstrap_servers: ServersOption = None, as_json: JsonOption = False
 ) -> None:
@@ -58,7 +58,7 @@ def describe(
         write_lines(console(), tables.details(view))
 
 
-@app.command("reset")
+@app.command("reset", cls=Command)
 def reset(
     group: GroupArgument,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic name.", show_default=False)],
@@ -87,7 +87,7 @@ def reset(
     write_text(f"group {group} is at the {to} of {topic}\n")
 
 
-@app.command("delete")
+@app.command("delete", cls=Command)
 def delete(group: GroupArgument, bootstrap_servers: ServersOption = None) -> None:
     """Delete a group without members, with its committed offsets.
 

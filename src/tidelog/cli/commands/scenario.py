@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from tidelog.cli.errors import ExitCode
-from tidelog.cli.help import Group
+from tidelog.cli.help import Command, Group
 from tidelog.cli.options import (
     GenerationOption,
     JsonOption,
@@ -35,7 +35,7 @@ app = typer.Typer(
 )
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_scenarios(as_json: JsonOption = False) -> None:
     """List all scenarios with their outcome per generation.
 
@@ -52,7 +52,7 @@ def list_scenarios(as_json: JsonOption = False) -> None:
     write_lines(screen, listing.listing(screen, groups))
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(name: ScenarioArgument) -> None:
     """Print the scenario file.
 
@@ -68,7 +68,7 @@ def show(name: ScenarioArgument) -> None:
         write_text(text)
 
 
-@app.command("run")
+@app.command("run", cls=Command)
 def run_scenario(
     name: ScenarioArgument,
     *,
@@ -104,7 +104,7 @@ def _leave_evidence(played: Run, folder: Path) -> None:
     print(f"evidence in {folder}; to audit it: tidelog audit {folder}", file=sys.stderr)
 
 
-@app.command("compare")
+@app.command("compare", cls=Command)
 def compare(
     name: ScenarioArgument,
     generation: given.Generations = None,

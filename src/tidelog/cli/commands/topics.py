@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import typer
 
-from tidelog.cli.help import Group
+from tidelog.cli.help import Command, Group
 from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, admin_of, settings_given
 from tidelog.cli.parameters import topics as given
 from tidelog.cli.show.output import console, write_json, write_lines, write_text
 from tidelog.errors import Refusal
 from tidelog.narrate.numbers import counted
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     help="Manage topics of a running tidelog or Apache Kafka cluster.",
@@ -25,7 +21,7 @@ app = typer.Typer(
 )
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = False) -> None:
     """List all topics.
 
@@ -41,7 +37,7 @@ def list_topics(bootstrap_servers: ServersOption = None, as_json: JsonOption = F
         write_lines(console(), topic_tables.overview(topics))
 
 
-@app.command("describe")
+@app.command("describe", cls=Command)
 def describe(
     names: given.TopicsArgument = None, bootstrap_servers: ServersOption = None, as_json: JsonOption = False
 ) -> None:
@@ -67,7 +63,7 @@ def describe(
         write_lines(console(), topic_tables.details(topics))
 
 
-@app.command("create")
+@app.command("create", cls=Command)
 def create(
     name: TopicArgument,
     partitions: given.PartitionsOption = None,
@@ -95,7 +91,7 @@ def create(
         )
 
 
-@app.command("delete")
+@app.command("delete", cls=Command)
 def delete(
     names: given.NamesArgument,
     bootstrap_servers: ServersOption = None,
@@ -113,7 +109,7 @@ def delete(
             )
 
 
-@app.command("alter")
+@app.command("alter", cls=Command)
 def alter(
     name: TopicArgument,
     config: given.ConfigOption = None,
@@ -132,7 +128,7 @@ def alter(
     write_text(f"altered {name}\n")
 
 
-@app.command("partitions")
+@app.command("partitions", cls=Command)
 def partitions(
     name: TopicArgument,
     count: given.CountArgument,
@@ -148,7 +144,7 @@ def partitions(
     write_text(f"{name} has {counted(count, 'partition')}\n")
 
 
-@app.command("reassign")
+@app.command("reassign", cls=Command)
 def reassign(
     name: TopicArgument,
     *,
