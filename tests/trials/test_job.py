@@ -62,7 +62,7 @@ def test_a_job_loses_its_checkpoint_and_begins_anew(tmp_path: Path) -> None:
         assert wait_for_job(job, {0: 2}, PATIENCE_SECONDS, lambda: False) is None
     finally:
         job.close()
-    assert said == ["forget the job"]
+    assert said == ["kill the job and delete its checkpoint"]
     runs = [int(path.stem.split("-")[1]) for path in job.table.iterdir()]
     assert runs.count(0) == 2
 

@@ -47,6 +47,13 @@ class JobFault(StrEnum):
     """kill -9 after a batch, and while the job is away its checkpoint is lost."""
 
 
+_DONE: Final = {
+    JobFault.KILL: "kill the job",
+    JobFault.EXPIRE: "kill the job; retention deletes what it has not read",
+    JobFault.FORGET: "kill the job and delete its checkpoint",
+}
+
+
 @dataclass(slots=True, frozen=True)
 class JobPlan:
     name: str
@@ -99,7 +106,7 @@ class Job:
             for fault in self._plan.faults:
                 if not self._killed_in(fault):
                     return
-                self._said(f"{fault} the job")
+                self._said(_DONE[fault])
                 if fault is JobFault.EXPIRE:
                     self._expire()
                 elif fault is JobFault.FORGET:

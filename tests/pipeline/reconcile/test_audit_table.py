@@ -54,6 +54,26 @@ def test_the_command(spark: SparkSession, tmp_path: Path, capsys: pytest.Capture
     )
 
 
+def test_earlier_versions_of_the_table(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows that only they have were removed by maintenance, not lost. A version is a number only where the
+    format keeps versions."""
+    logs = [str(written(tmp_path / "t-0", made([("plain", 0, 6)])).parent)]
+    table = table_of(spark, tmp_path / "table", [1, 3, 4, 5])
+    copy = table_of(spark, tmp_path / "copy", [0, 1, 3])
+    options = TableOptions("t", table, logs=logs, columns=["offset=kafka_offset"], history=[copy])
+    options.as_json = True
+    assert audit_table(options) == 1
+    assert json.loads(capsys.readouterr().out)["absent"] == {
+        AbsenceCause.MAINTENANCE: 1,
+        AbsenceCause.UNEXPLAINED: 1,
+    }
+    options.history = ["17"]
+    with pytest.raises(PipelineError, match="17 cannot be read as parquet: there is nothing"):
+        audit_table(options)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

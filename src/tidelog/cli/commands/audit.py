@@ -51,6 +51,7 @@ def audit(
     columns: given.TableColumns = None,
     query_checkpoint: given.QueryCheckpoint = None,
     connect_offsets: given.ConnectOffsets = None,
+    history: given.History = None,
     state: given.State = None,
     since: given.Since = None,
     until: given.Until = None,
@@ -64,18 +65,19 @@ def audit(
     require("spark", "tidelog audit")
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
-    of_table = (logs, columns, query_checkpoint, connect_offsets, state, since, until)
+    of_table = (logs, columns, history, query_checkpoint, connect_offsets, state, since, until)
     if table is not None:
         if folder is not None or follow or from_beginning or checkpoint or seconds:
             raise Refusal("--table compares a table with its --topic: leave out EVIDENCE and its options")
         from tidelog.cli.commands.audit_table import TableOptions, audit_table
 
-        where = (topic, table, format_, bootstrap_servers, logs or [], columns or [])
+        where = (topic, table, format_, bootstrap_servers, logs or [], columns or [], history or [])
         spark = (master, remote, ui)
-        return audit_table(TableOptions(*where, *of_table[2:], *spark, as_json, report))
+        return audit_table(TableOptions(*where, *of_table[3:], *spark, as_json, report))
     if any(of_table):
         raise Refusal(
-            "--logs, --columns, --query-checkpoint, --connect-offsets, --state, --since, --until need --table"
+            "--logs, --columns, --history, --query-checkpoint, --connect-offsets, --state, --since and "
+            "--until need --table"
         )
     live = (bootstrap_servers, topic, from_beginning, checkpoint, seconds)
     if follow:

@@ -26,6 +26,7 @@ class TableOptions:
     bootstrap_servers: str | None = None
     logs: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
     query_checkpoint: str | None = None
     connect_offsets: str | None = None
     state: str | None = None
@@ -42,7 +43,7 @@ def audit_table(options: TableOptions) -> int:
     """Returns the exit code."""
     from tidelog.cli.show.continuity import present
     from tidelog.pipeline.reconcile.report import write_report
-    from tidelog.pipeline.reconcile.run import open_table, prove, ready
+    from tidelog.pipeline.reconcile.run import open_table, open_version, prove, ready
     from tidelog.pipeline.spark.session import open_session
 
     request = _request(options)
@@ -59,7 +60,8 @@ def audit_table(options: TableOptions) -> int:
             master=options.master, remote=options.remote, ui=options.ui, app="tidelog audit --table", say=note
         )
         table = open_table(spark, options.table, options.format)
-        found = prove(spark, table, request, watch=note)
+        earlier = [open_version(spark, each, options.table, options.format) for each in options.history]
+        found = prove(spark, table, request, earlier, watch=note)
     except KeyboardInterrupt:
         raise Refusal("interrupted; nothing was written") from None
     present(found, options.table, as_json=options.as_json)

@@ -102,6 +102,15 @@ ConnectOffsets = Annotated[
     str | None,
     _of_table("FILE", "Saved answer of Kafka Connect to GET /connectors/NAME/offsets.", "--connect-offsets"),
 ]
+History = Annotated[
+    list[str] | None,
+    _of_table(
+        "VERSION|PATH",
+        "Earlier version of the table: its number (delta), its snapshot id (iceberg), or a copy; repeatable. "
+        "Rows that only it has were removed by table maintenance.",
+        "--history",
+    ),
+]
 State = Annotated[
     str | None,
     _of_table("DIR", "Folder for the offsets judged so far; a later run judges what is new.", "--state"),

@@ -64,14 +64,14 @@ DeliveryTimeout = Annotated[
 
 def _not_in_all() -> str:
     named = [name for name, fault in TRIAL_FAULTS.items() if not fault.by_default]
-    return f" (all is without {', '.join(named)})" if named else ""
+    return f"; all leaves out {', '.join(named)}" if named else ""
 
 
 FaultList = Annotated[
     str,
     _faults(
         "LIST",
-        f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}.{_not_in_all()}",
+        f"Faults to inject: all, none, or a list of {', '.join(TRIAL_FAULTS)}{_not_in_all()}.",
         "--faults",
         autocompletion=completion.lists(completion.trial_faults),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidelog.pipeline.audit.engines import OnSpark
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMATS: Final = ("parquet", "delta", "iceberg")
+_VERSION_OPTIONS: Final = {"delta": "versionAsOf", "iceberg": "snapshot-id"}
 _CORES: Final = 8
 """Where Spark does not say how many it has."""
 
@@ -80,12 +82,23 @@ def ready(request: Request, format_: str) -> None:
     _progress(request)
 
 
-def open_table(spark: SparkSession, path: str, format_: str) -> DataFrame:
+def open_version(spark: SparkSession, version: str, path: str, format_: str) -> DataFrame:
+    """An earlier version of a table: one that its format keeps, by number, or a copy of it. Raises
+    `PipelineError` with one line."""
+    option = _VERSION_OPTIONS.get(format_)
+    if option is None or not version.isdecimal():
+        return open_table(spark, version, format_)
+    return open_table(spark, path, format_, {option: version})
+
+
+def open_table(
+    spark: SparkSession, path: str, format_: str, options: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
     """Raises `PipelineError` with one line."""
     if format_ not in FORMATS:
         raise PipelineError(f"{format_} is no format of a table: give one of {', '.join(FORMATS)}")
     try:
-        table = spark.read.format(format_).load(path)
+        table = spark.read.format(format_).options(**options).load(path)
         table.schema  # noqa: B018  # a server of Spark Connect looks at the table only now
     except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
         said = first_line(error)
@@ -93,7 +106,8 @@ def open_table(spark: SparkSession, path: str, format_: str) -> DataFrame:
             said = f"this Spark has no {format_}; start it with the package of {format_}"
         elif "PATH_NOT_FOUND" in str(error):
             said = "there is nothing"
-        raise PipelineError(f"{path} cannot be read as {format_}: {said}") from None
+        version = "".join(f", {name} {value}," for name, value in options.items())
+        raise PipelineError(f"{path}{version} cannot be read as {format_}: {said}") from None
     return table
 
 
