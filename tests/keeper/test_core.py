@@ -14,6 +14,7 @@ from tests.keeper.stages import Client, Stage, ZooKeeperStage
 from tests.zookeeper import ZooKeeper
 
 from tidelog.core import keeper_paths
+from tidelog.core.assignments import TopicNode
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.effects import KeeperCall, Reply, Send, WakeAt
@@ -108,7 +109,7 @@ async def test_a_topic_is_led_and_fails_over(stage: Stage) -> None:
     nodes = await cluster(stage)
     admin = await stage.client()
     replicas = tuple(sorted(nodes, key=lambda broker: broker == controller(nodes).id))
-    await admin.do(Create(keeper_paths.topic_path(TP.topic), {0: replicas}))
+    await admin.do(Create(keeper_paths.topic_path(TP.topic), TopicNode({0: replicas})))
     first = await state_of(admin, lambda state: True)
     assert (first.leader, first.leader_epoch, first.isr) == (replicas[0], 0, replicas)
     await nodes[replicas[0]].stop()
@@ -154,7 +155,7 @@ async def test_a_controller_goes_on_after_a_broken_connection(stage: Stage) -> N
     admin = await stage.client()
     node = controller(nodes)
     for number in range(5):
-        await admin.do(Create(keeper_paths.topic_path(f"t{number}"), {0: tuple(nodes)}))
+        await admin.do(Create(keeper_paths.topic_path(f"t{number}"), TopicNode({0: tuple(nodes)})))
         if number == 2:
             stage.cut(node.client)
             await until(lambda: not node.client.connection.connected, "the break is noticed")
@@ -173,7 +174,7 @@ async def test_kafkas_own_json_is_what_a_stranger_reads(zookeeper: ZooKeeper, ge
     async with ZooKeeperStage(zookeeper.url()) as stage:
         nodes = await cluster(stage, generation)
         admin = await stage.client()
-        await admin.do(Create(keeper_paths.topic_path(TP.topic), {0: (BrokerId(1), BrokerId(2))}))
+        await admin.do(Create(keeper_paths.topic_path(TP.topic), TopicNode({0: (BrokerId(1), BrokerId(2))})))
         await state_of(admin, lambda state: True)
 
         def read(client: Any) -> dict[str, Any]:

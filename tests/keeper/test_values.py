@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelog.core.assignments import Reassignment, TopicNode
 from tidelog.core.types import (
     NO_LEADER,
     BrokerEndpoint,
@@ -54,12 +55,25 @@ KAFKA: list[tuple[str, Any, Any]] = [
     ),
     (
         "/brokers/topics/t.1",
-        {0: (BrokerId(1), BrokerId(2)), 10: (BrokerId(3),)},
+        TopicNode({0: (BrokerId(1), BrokerId(2)), 10: (BrokerId(3),)}),
         {
             "version": 2,
             "partitions": {"0": [1, 2], "10": [3]},
             "adding_replicas": {},
             "removing_replicas": {},
+        },
+    ),
+    (
+        "/brokers/topics/t.2",
+        TopicNode(
+            {0: (BrokerId(3), BrokerId(1)), 1: (BrokerId(2),)},
+            {0: Reassignment(adding=(BrokerId(3),), removing=(BrokerId(1),))},
+        ),
+        {
+            "version": 2,
+            "partitions": {"0": [3, 1], "1": [2]},
+            "adding_replicas": {"0": [3]},
+            "removing_replicas": {"0": [1]},
         },
     ),
     (
@@ -112,9 +126,11 @@ def test_no_value_is_no_bytes(path: str) -> None:
 
 
 def test_what_kafka_itself_wrote_can_be_read() -> None:
-    """Reassignments under way and unknown fields do not disturb; a version is not our business."""
+    """Also a reassignment under way. Unknown fields do not disturb; a version is not our business."""
     topic = b'{"removing_replicas":{"0":[3]},"partitions":{"0":[1,2,3]},"adding_replicas":{},"version":3}'
-    assert decode("/brokers/topics/t", topic) == {0: (1, 2, 3)}
+    assert decode("/brokers/topics/t", topic) == TopicNode(
+        {0: (BrokerId(1), BrokerId(2), BrokerId(3))}, {0: Reassignment(removing=(BrokerId(3),))}
+    )
     broker = (
         b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},'
         b'"endpoints":["PLAINTEXT://broker:9092"],"jmx_port":9999,"port":9092,"host":"broker","version":5,'
@@ -204,7 +220,7 @@ def test_every_value_comes_back(
 ) -> None:
     """Whatever the core may write it reads back as it was."""
     values = {
-        f"/brokers/topics/{topic}": assignment,
+        f"/brokers/topics/{topic}": TopicNode(assignment),
         f"/brokers/topics/{topic}/partitions/3/state": state,
         "/brokers/ids/3": endpoint,
         f"/config/topics/{topic}": config,

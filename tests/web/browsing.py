@@ -87,4 +87,4 @@ class Opened:
 
     def close(self) -> None:
         self.context.close()
-        assert self.complaints == []
+        assert not self.complaints, self.complaints

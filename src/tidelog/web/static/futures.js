@@ -76,8 +76,16 @@ export function drawFutureWords(element, futures, stage) {
     futures.close();
     stage.view.drawFutures();
   };
+  const words = h("div", {}, futures.failure ? h("p", { class: "why" }, futures.failure) : futures.curves.map((curve) => lineOf(curve, stage)));
+  const bar = element.querySelector("progress");
+  if (bar && futures.stopping) {
+    // The button stays: one that is made anew with every reply is gone before it is clicked.
+    element.firstElementChild.replaceWith(words);
+    bar.value = futures.share;
+    return;
+  }
   fill(element,
-    h("div", {}, futures.failure ? h("p", { class: "why" }, futures.failure) : futures.curves.map((curve) => lineOf(curve, stage))),
+    words,
     futures.stopping
       ? [h("progress", { max: 1, value: futures.share, "aria-label": t("futures") }), button(t("exploreStop"), () => futures.stop(), { class: "button small stop" })]
       : button(t("close"), close, { class: "button small" }));
