@@ -30,7 +30,7 @@ _LEAST_RISE = 0.2
 
 @dataclass(slots=True, frozen=True)
 class FutureOptions:
-    futures: int = 60
+    futures: int = 200
     """How many futures from each step."""
     seed: int = 0
     faults: FaultChoice = field(default_factory=lambda: FaultChoice(budget=2))

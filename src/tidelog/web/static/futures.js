@@ -5,7 +5,7 @@ import { button, fill, h, s } from "lab/dom.js";
 import { CannotPlay, source } from "lab/source.js";
 import { failureWords, t } from "lab/words.js";
 
-const FUTURES = 60;
+const FUTURES = 200;
 const percent = (share) => Math.round(share * 100);
 
 export class Futures {
