@@ -149,7 +149,7 @@ def test_kafka_python_moves_a_topic_while_it_is_written_to(four: Four) -> None:
             tp = TopicPartition(topic, 0)
             admin.alter_partition_reassignments({tp: target})
             for _ in range(20):
-                client.produce(topic, [Outgoing(b"%d" % sent)])
+                client.produce(topic, [Outgoing(b"%d" % sent)], idempotent=True)
                 sent += 1
             eventually(partial(four.holds, topic, target), f"it is on {target}")
             assert admin.list_partition_reassignments({topic: [0]}) in ({}, [], None)
