@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -143,13 +144,22 @@ def test_exactly_once(kafka: Cluster, ledger: Ledger, topic: str) -> None:
 
 def test_order(kafka: Cluster, ledger: Ledger, topic: str) -> None:
     """A retry without idempotence, with two requests in flight, swaps two records."""
+    sent: list[int] = [0]
+
+    def heard(statistics: str) -> None:
+        brokers = json.loads(statistics)["brokers"].values()
+        sent[0] = sum(broker["req"].get("Produce", 0) for broker in brokers)
+
     unsafe = {"enable.idempotence": False, "linger.ms": 0, "retry.backoff.ms": 300}
-    producer = ledger.wrap(confluent(kafka, **unsafe))
+    producer = ledger.wrap(confluent(kafka, **unsafe, **{"statistics.interval.ms": 20, "stats_cb": heard}))
     faults = Faults(kafka)
     with faults.hold("Produce", topic=topic) as held:
-        for value in ("first", "second"):
+        for number, value in enumerate(("first", "second"), 1):
             producer.produce(topic, value)
-            producer.flush(0.3)
+            deadline = time.monotonic() + 60
+            while sent[0] < number:
+                assert time.monotonic() < deadline, f"request {number} is not sent"
+                producer.flush(0.05)
         with faults.fail_next("Produce", "REQUEST_TIMED_OUT", topic=topic):
             held.release()
             producer.flush(60)
