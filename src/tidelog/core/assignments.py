@@ -1,9 +1,9 @@
 """Which brokers hold the replicas of a topic, and what changes while a partition is reassigned (KIP-455).
 
 While a partition moves, its replica list holds both ends of the move: first the target in its order of
-preference, then the replicas that will be removed. ``adding`` and ``removing`` are the difference. So whoever
-reads only the list (elections, LeaderAndIsr, clients) needs to know nothing of the move, and a new controller
-finds everything in the topic's node.
+preference, then the replicas that will be removed. ``adding`` and ``removing`` are the difference. So code
+that reads only the list (elections, LeaderAndIsr, clients) needs to know nothing of the move, and a new
+controller finds everything in the topic's node.
 """
 
 from __future__ import annotations
