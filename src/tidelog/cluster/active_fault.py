@@ -16,8 +16,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from tidelog.cluster.answers import ANSWER_SECONDS
 from tidelog.cluster.errors import ClusterError, NotPossibleHere
-from tidelog.cluster.observe import ANSWER_SECONDS
 from tidelog.cluster.testbed import ClusterTestbed
 from tidelog.errors import unknown
 from tidelog.faults import TRIAL_FAULTS

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from tidelog.cluster.active_fault import ActiveFault, Side
+from tidelog.cluster.answers import ANSWER_SECONDS, InSync
 from tidelog.cluster.cluster import Cluster
-from tidelog.cluster.observe import ANSWER_SECONDS, InSync
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.cluster.topics import Replicas
 from tidelog.cluster.waits import WAIT_SECONDS

@@ -23,13 +23,13 @@ from typing import Any, Self, TypeVar
 
 from tidelog.cluster.active_fault import ActiveFault, ActiveFaults, Side, links, node_pairs
 from tidelog.cluster.aio import Supervisor
+from tidelog.cluster.answers import ANSWER_SECONDS, InSync
 from tidelog.cluster.broker_handle import BrokerHandle, broker_id, broker_ids, milliseconds
 from tidelog.cluster.brokers import OnDeath, OnLine, ignore
 from tidelog.cluster.client_config import client_config
 from tidelog.cluster.directory import BrokerStatus, ClusterStatus
 from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.network.networks import ClusterNetwork
-from tidelog.cluster.observe import ANSWER_SECONDS, InSync
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.cluster.topics import Replicas, create_topic
 from tidelog.cluster.waits import Waits

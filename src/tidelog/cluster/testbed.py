@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _ADMIN_SECONDS: Final = 5.0
 _IN_SYNC_SECONDS: Final = 6.0
-_POLL_SECONDS: Final = 0.1
 _NEXT_MEMBER_SECONDS: Final = 0.5
 """So long it takes a broker whose member of the keeper is gone to find another."""
 
@@ -48,26 +47,11 @@ class ClusterTestbed(Testbed):
     def lose_power(self, broker: int) -> None:
         """Not while a partition has fewer replicas in sync than it should: then this broker may hold the only
         copy, which is not durable, and Kafka's rules lose it as well (KIP-966)."""
-        deadline = time.monotonic() + _IN_SYNC_SECONDS
-        while not self._all_in_sync():
-            if time.monotonic() > deadline:
-                raise FaultFailed("power stays on: not all replicas are in sync (KIP-966)")
-            time.sleep(_POLL_SECONDS)
+        try:
+            self._cluster.wait_in_sync(timeout_s=_IN_SYNC_SECONDS)
+        except ClusterError:
+            raise FaultFailed("power stays on: not all replicas are in sync (KIP-966)") from None
         self._run(self._supervisor.lose_power(broker))
-
-    def _all_in_sync(self) -> bool:
-        """Every broker runs and says so of every partition. One alone may be behind the times: one that has
-        just started knows of no partition at all."""
-        for server in self._cluster.bootstrap_servers.split(","):
-            try:
-                with Client.to(server, _ADMIN_SECONDS) as client:
-                    topics = client.metadata(None).topics
-            except ClientError:
-                return False
-            parts = [part for topic in topics for part in topic.partitions]
-            if not parts or any(set(part.isr_nodes) != set(part.replica_nodes) for part in parts):
-                return False
-        return True
 
     def stop(self, broker: int) -> None:
         self._run(self._supervisor.stop_broker(broker))

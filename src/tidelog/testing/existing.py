@@ -7,8 +7,8 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
+from tidelog.cluster.answers import ANSWER_SECONDS, InSync, are_in_sync, described_isr, in_sync
 from tidelog.cluster.client_config import client_config
-from tidelog.cluster.observe import ANSWER_SECONDS, InSync, are_in_sync, described_isr, in_sync
 from tidelog.cluster.topics import Replicas, create
 from tidelog.cluster.waits import WAIT_SECONDS, Waits, wait_until
 from tidelog.kafka_client.admin import Admin

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tidelog.cluster.active_fault import ActiveFault, Side
+from tidelog.cluster.answers import ANSWER_SECONDS
 from tidelog.cluster.broker_handle import BrokerHandle
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.errors import ClusterError
-from tidelog.cluster.observe import ANSWER_SECONDS
 from tidelog.cluster.waits import WAIT_SECONDS, wait_until
 from tidelog.kafka_client import groups
 from tidelog.kafka_client.admin import Admin, PartitionView, TopicView

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable
+from typing import ParamSpec
 
 from tidelog.cluster.network.relays.addresses import Address, Addresses
 from tidelog.cluster.network.relays.lane import Lane, Sort, Tap, Waiting
@@ -14,6 +15,8 @@ from tidelog.cluster.network.relays.rules import Links, Pair
 from tidelog.faults.places import Channel, Node
 
 SCRATCH_BYTES = 256 * 1024
+
+P = ParamSpec("P")
 
 
 class RelayExchange:
@@ -46,40 +49,13 @@ class RelayExchange:
 
     # ------------------------------------------------------------ rules
 
-    def add(self, node: Node, zone: str) -> None:
-        self.links.add(node, zone)
+    def change(self, rule: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Change a rule of `links`, and let every relay obey it."""
+        rule(*args, **kwargs)
         self._rules_changed()
 
     def set_tap(self, tap: Tap | None) -> None:
         self.tap = tap
-        self._rules_changed()
-
-    def cut(self, pairs: Iterable[Pair]) -> None:
-        if self.links.cut(pairs):
-            self._rules_changed()
-
-    def heal(self, pairs: Iterable[Pair] | None) -> None:
-        if self.links.heal(pairs):
-            self._rules_changed()
-
-    def delay(self, pairs: Iterable[Pair], ms: float) -> None:
-        self.links.delay(pairs, ms)
-        self._rules_changed()
-
-    def hold(self, channel: Channel | None) -> None:
-        self.links.hold(channel)
-        self._rules_changed()
-
-    def release(self, channel: Channel | None) -> None:
-        self.links.release(channel)
-        self._rules_changed()
-
-    def freeze(self, node: Node) -> None:
-        self.links.freeze(node)
-        self._rules_changed()
-
-    def thaw(self, node: Node) -> None:
-        self.links.thaw(node)
         self._rules_changed()
 
     def _rules_changed(self) -> None:

@@ -86,18 +86,13 @@ class Links:
                 if self.zones.get(b) == zone:
                     self._cut[a, node] = None
 
-    def cut(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The pairs that were not cut before."""
-        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._cut]
-        self._cut.update(dict.fromkeys(new))
-        return new
+    def cut(self, pairs: Iterable[Pair]) -> None:
+        self._cut.update(dict.fromkeys(pairs))
 
-    def heal(self, pairs: Iterable[Pair] | None) -> list[Pair]:
-        """The pairs that were cut and are not any more."""
-        healed = [pair for pair in dict.fromkeys(self._cut if pairs is None else pairs) if pair in self._cut]
-        for pair in healed:
-            del self._cut[pair]
-        return healed
+    def heal(self, pairs: Iterable[Pair] | None) -> None:
+        """None: all of them."""
+        for pair in list(self._cut if pairs is None else pairs):
+            self._cut.pop(pair, None)
 
     def delay(self, pairs: Iterable[Pair], ms: float) -> None:
         for pair in pairs:

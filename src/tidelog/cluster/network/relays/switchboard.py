@@ -62,6 +62,7 @@ class Switchboard:
         self._thread.start()
         self._on_message: Callable[[Passed], None] | None = None
         self._exchange = asyncio.run_coroutine_threadsafe(_exchange(hang_ms / 1000), self._loop).result()
+        self._links = self._exchange.links
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -75,6 +76,9 @@ class Switchboard:
             return action(*args, **kwargs)
 
         return asyncio.run_coroutine_threadsafe(act(), self._loop).result()
+
+    def _change(self, rule: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        self._call(self._exchange.change, rule, *args, **kwargs)
 
     def close(self) -> None:
         """End every connection and give up every port."""
@@ -98,7 +102,7 @@ class Switchboard:
     # ------------------------------------------------------------ who is where
 
     def add(self, node: Node, zone: str) -> None:
-        self._call(self._exchange.add, node, zone)
+        self._change(self._links.add, node, zone)
 
     def place(self, node: Node, host: str, port: int) -> None:
         """Where a node really listens, from now on. Connections that stand are not touched."""
@@ -112,15 +116,15 @@ class Switchboard:
 
     def cut(self, pairs: Iterable[Pair]) -> None:
         """What travels from a to b is lost, for each pair (a, b); and neither can connect to the other."""
-        self._call(self._exchange.cut, list(pairs))
+        self._change(self._links.cut, list(pairs))
 
     def heal(self, pairs: Iterable[Pair] | None = None) -> None:
         """Connections that lost something are reset as soon as both directions work."""
-        self._call(self._exchange.heal, None if pairs is None else list(pairs))
+        self._change(self._links.heal, None if pairs is None else list(pairs))
 
     def delay(self, pairs: Iterable[Pair], ms: float) -> None:
         """What is sent from now on takes so much longer; 0: no longer."""
-        self._call(self._exchange.delay, list(pairs), ms)
+        self._change(self._links.delay, list(pairs), ms)
 
     def reset(self, a: Node, b: Node) -> None:
         """Break every connection between the two; they may connect again."""
@@ -130,18 +134,18 @@ class Switchboard:
 
     def hold(self, channel: Channel | None) -> None:
         """Let no message of a channel pass, or of any; what arrives waits in order."""
-        self._call(self._exchange.hold, channel)
+        self._change(self._links.hold, channel)
 
     def release(self, channel: Channel | None) -> None:
         """Let go what waits. None: of all channels and nodes."""
-        self._call(self._exchange.release, channel)
+        self._change(self._links.release, channel)
 
     def freeze(self, node: Node) -> None:
         """Hold everything to and from a node."""
-        self._call(self._exchange.freeze, node)
+        self._change(self._links.freeze, node)
 
     def thaw(self, node: Node) -> None:
-        self._call(self._exchange.thaw, node)
+        self._change(self._links.thaw, node)
 
     def deliver(self, channel: Channel, count: int = 1) -> bool:
         """Let a number of waiting messages pass, oldest first. False if there were fewer."""
@@ -163,7 +167,7 @@ class Switchboard:
 
     def traffic(self) -> dict[Pair, Flow]:
         """What went each way so far."""
-        flows = self._call(dict, self._exchange.links.flows)
+        flows = self._call(dict, self._links.flows)
         return {pair: replace(flow) for pair, flow in flows.items()}
 
     @property
