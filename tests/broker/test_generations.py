@@ -24,7 +24,7 @@ from tests.groups.members import eventually as await_members
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
-from tidelog.core.events import TruncationRule
+from tidelog.core.reasons import TruncationRule
 
 pytestmark = pytest.mark.slow
 

@@ -23,6 +23,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.translation import brokers, replication
 from tidelog.broker.translation.exchange import AnyExchange
 from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
@@ -302,7 +303,7 @@ def test_controlled_shutdown(
 @given(
     st.data(),
     st.builds(
-        core.CreateTopicRequest,
+        topic_messages.CreateTopicRequest,
         topic=topics,
         partitions=st.integers(-(2**31), PARTITIONS_PER_REQUEST_MAX),
         replication_factor=st.integers(-1, 2**15 - 1),
@@ -311,11 +312,11 @@ def test_controlled_shutdown(
         validate_only=st.booleans(),
     ),
 )
-def test_create_topic(data: st.DataObject, request: core.CreateTopicRequest):
+def test_create_topic(data: st.DataObject, request: topic_messages.CreateTopicRequest):
     """The answer's numbers are for clients; the broker that asked for a topic only wants to know why not."""
     message = st.none() | st.text(max_size=20)
     answers = st.builds(
-        core.CreateTopicResponse, topic=st.just(request.topic), error=results, message=message
+        topic_messages.CreateTopicResponse, topic=st.just(request.topic), error=results, message=message
     )
     answer = data.draw(answers)
     assert exchange(request, answer) == ([request], answer)
@@ -490,7 +491,7 @@ QUESTIONS = [
         member_epochs=(),
     ),
     core.ControlledShutdownRequest(broker=BrokerId(1), broker_epoch=BrokerEpoch(1)),
-    core.CreateTopicRequest(topic="t"),
+    topic_messages.CreateTopicRequest(topic="t"),
 ]
 
 

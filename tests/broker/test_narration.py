@@ -9,6 +9,7 @@ import pytest
 
 from tidelog.broker.incident_log import Narration
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind, IsrChange, TruncationRule
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
@@ -50,7 +51,7 @@ Said = Callable[[], list[str]]
 
 
 def elected(
-    tp: TopicPartition, leader: BrokerId, reason: e.ElectionKind, epoch: int = 1
+    tp: TopicPartition, leader: BrokerId, reason: ElectionKind, epoch: int = 1
 ) -> e.PartitionStateWritten:
     return e.PartitionStateWritten(
         ONE, tp, PartitionState(leader, LeaderEpoch(epoch), (leader,), ControllerEpoch(1)), reason
@@ -60,7 +61,7 @@ def elected(
 def test_a_thousand_elections_are_one_line(narration: Narration, lines: Said):
     """The first few by name, the others by number. It waits as long as there are more of them."""
     for tp in partitions(1000):
-        narration.observe(elected(tp, TWO, e.ElectionKind.CLEAN))
+        narration.observe(elected(tp, TWO, ElectionKind.CLEAN))
         if tp.partition % 100 == 0:
             narration.tell()
     narration.tell()
@@ -74,15 +75,15 @@ def test_a_thousand_elections_are_one_line(narration: Narration, lines: Said):
 
 def test_an_incident_without_end_is_told_in_parts(narration: Narration, lines: Said):
     for tp in partitions(100):
-        narration.observe(elected(tp, TWO, e.ElectionKind.PREFERRED))
+        narration.observe(elected(tp, TWO, ElectionKind.PREFERRED))
         narration.tell()
     assert len(lines()) == 5
 
 
 def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines: Said):
     for before, after, reason in (
-        ((ONE, TWO, THREE), (ONE,), e.IsrChange.CAUGHT_UP_TIME),
-        ((ONE,), (ONE, THREE), e.IsrChange.CAUGHT_UP),
+        ((ONE, TWO, THREE), (ONE,), IsrChange.CAUGHT_UP_TIME),
+        ((ONE,), (ONE, THREE), IsrChange.CAUGHT_UP),
     ):
         narration.observe(e.IsrChangeProposed(ONE, A, LeaderEpoch(1), before, after, reason))
         narration.observe(e.IsrChanged(ONE, A, LeaderEpoch(1), after))
@@ -94,13 +95,13 @@ def test_changes_of_in_sync_replicas_say_who_and_why(narration: Narration, lines
 
 
 def test_truncations_say_from_where_to_where(narration: Narration, lines: Said):
-    narration.observe(e.Truncated(ONE, A, 12, 10, e.TruncationRule.OWN_HIGH_WATERMARK))
+    narration.observe(e.Truncated(ONE, A, 12, 10, TruncationRule.OWN_HIGH_WATERMARK))
     narration.tell(all_of_it=True)
     assert lines() == ["INFO truncated a-0 from 12 to 10: to its own high watermark"]
 
 
 def test_an_unclean_election_warns(narration: Narration, lines: Said):
-    narration.observe(elected(A, THREE, e.ElectionKind.UNCLEAN, epoch=5))
+    narration.observe(elected(A, THREE, ElectionKind.UNCLEAN, epoch=5))
     narration.tell(all_of_it=True)
     assert lines() == [
         "WARNING elected an out-of-sync leader of a-0 (broker 3, epoch 5): records of others may be lost"

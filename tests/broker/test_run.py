@@ -24,7 +24,7 @@ from tests.broker.running import (
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec, Profile
-from tidelog.core.events import ElectionKind, IsrChange, TruncationRule
+from tidelog.core.reasons import ElectionKind, IsrChange, TruncationRule
 
 pytestmark = pytest.mark.slow
 

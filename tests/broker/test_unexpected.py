@@ -16,7 +16,8 @@ from tests.keeper.local import LocalKeeper
 
 from tidelog.broker.node import Node
 from tidelog.broker.process import assemble, register
-from tidelog.core.messages import CreateTopicRequest, Message
+from tidelog.core.messages import Message
+from tidelog.core.topic_messages import CreateTopicRequest
 from tidelog.core.types import BrokerId, InvariantViolation, TopicPartition
 from tidelog.settings.loading import settle
 from tidelog.settings.properties import parse

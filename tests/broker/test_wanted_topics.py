@@ -2,7 +2,7 @@
 
 from tidelog.broker import wanted_topics
 from tidelog.broker.wanted_topics import ASKED_AGAIN_AFTER_MS, UNANSWERED_MAX, WantedTopics
-from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse
+from tidelog.core.topic_messages import CreateTopicRequest, CreateTopicResponse
 from tidelog.wire.errors import ErrorCode
 
 

@@ -11,12 +11,12 @@ from tidelog.core import keeper_paths
 from tidelog.core.assignments import TopicNode
 from tidelog.core.broker import Broker
 from tidelog.core.keeper_port import Create, Operation
-from tidelog.core.messages import (
+from tidelog.core.messages import Message
+from tidelog.core.topic_messages import (
     CreateTopicRequest,
     CreateTopicResponse,
     DeleteTopicRequest,
     DeleteTopicResponse,
-    Message,
 )
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.lab.world.world import World

@@ -7,15 +7,17 @@ from tests.core.administrator import Administrator
 
 from tidelog.core import keeper_paths
 from tidelog.core.messages import (
-    AlterTopicConfigRequest,
-    CreatePartitionsRequest,
-    CreateTopicRequest,
-    DeleteTopicRequest,
     ElectionType,
     ElectLeadersRequest,
     InitProducerIdRequest,
     Message,
     ProduceRequest,
+)
+from tidelog.core.topic_messages import (
+    AlterTopicConfigRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
 )
 from tidelog.core.types import TopicPartition
 from tidelog.scenario.setup import Setup

@@ -8,8 +8,9 @@ from tidelog.core.assignments import TopicNode
 from tidelog.core.config import BrokerConfig
 from tidelog.core.events import BecameLeader, TopicConfigured
 from tidelog.core.keeper_port import Create, Multi, SetValue
-from tidelog.core.messages import (
-    ACKS_ALL,
+from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
+from tidelog.core.topic_configs import topic_config
+from tidelog.core.topic_messages import (
     AlterTopicConfigRequest,
     AlterTopicConfigResponse,
     CreatePartitionsRequest,
@@ -19,10 +20,7 @@ from tidelog.core.messages import (
     DeleteTopicRequest,
     DescribeTopicConfigRequest,
     DescribeTopicConfigResponse,
-    ProduceRequest,
-    ProduceResponse,
 )
-from tidelog.core.topic_configs import topic_config
 from tidelog.core.types import TopicConfig, TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.scenario.setup import Setup

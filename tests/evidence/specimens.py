@@ -3,7 +3,16 @@
 from typing import get_args
 
 from tidelog.core import events as e
-from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase, StrayReason
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
+from tidelog.core.reasons import (
+    ElectionFailure,
+    ElectionKind,
+    IsrChange,
+    ResignReason,
+    StrayReason,
+    TruncationRule,
+    WatermarkMoment,
+)
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
@@ -26,22 +35,22 @@ ISR = (ME, OTHER)
 SPECIMENS: tuple[RecordedEvent, ...] = (
     e.BecameLeader(ME, TP, LeaderEpoch(5), ISR, 100, 99),
     e.BecameFollower(ME, TP, LeaderEpoch(6), OTHER),
-    e.Truncated(ME, TP, 103, 100, e.TruncationRule.EPOCH_UNKNOWN, LeaderEpoch(5), 100, LeaderEpoch(4)),
-    e.HighWatermarkAdvanced(ME, TP, LeaderEpoch(5), 90, 100, ISR, e.WatermarkMoment.FOLLOWER_FETCHED),
+    e.Truncated(ME, TP, 103, 100, TruncationRule.EPOCH_UNKNOWN, LeaderEpoch(5), 100, LeaderEpoch(4)),
+    e.HighWatermarkAdvanced(ME, TP, LeaderEpoch(5), 90, 100, ISR, WatermarkMoment.FOLLOWER_FETCHED),
     e.HighWatermarksCheckpointed(ME, {TP: 100}),
     e.EpochEndAsked(ME, TP, OTHER, LeaderEpoch(5)),
     e.EpochEndAnswered(ME, TP, OTHER, LeaderEpoch(5), LeaderEpoch(4), 100),
-    e.IsrChangeProposed(ME, TP, LeaderEpoch(5), ISR, (ME,), e.IsrChange.CAUGHT_UP_TIME),
+    e.IsrChangeProposed(ME, TP, LeaderEpoch(5), ISR, (ME,), IsrChange.CAUGHT_UP_TIME),
     e.IsrChangeRefused(ME, TP, LeaderEpoch(5), ISR, ErrorCode.INVALID_UPDATE_VERSION),
     e.IsrChanged(ME, TP, LeaderEpoch(5), (ME,)),
     e.PartitionStateWritten(
-        ME, TP, PartitionState(OTHER, LeaderEpoch(6), (OTHER,), ControllerEpoch(2), 9), e.ElectionKind.UNCLEAN
+        ME, TP, PartitionState(OTHER, LeaderEpoch(6), (OTHER,), ControllerEpoch(2), 9), ElectionKind.UNCLEAN
     ),
     e.PartitionPhaseChanged(ME, (TP,), PartitionPhase.ONLINE, PartitionPhase.OFFLINE),
     e.ReplicaPhaseChanged(ME, OTHER, (TP,), ReplicaPhase.OFFLINE, ReplicaPhase.ONLINE),
-    e.ElectionFailed(ME, TP, e.ElectionFailure.NO_ELECTABLE_REPLICA),
+    e.ElectionFailed(ME, TP, ElectionFailure.NO_ELECTABLE_REPLICA),
     e.ControllerElected(ME, ControllerEpoch(2)),
-    e.ControllerResigned(ME, ControllerEpoch(2), e.ResignReason.SUCCEEDED, OTHER),
+    e.ControllerResigned(ME, ControllerEpoch(2), ResignReason.SUCCEEDED, OTHER),
     e.BrokerRegistered(ME, BrokerEpoch(4_294_967_297)),
     e.ControlRequestRefused(ME, "LeaderAndIsrRequest", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(ME, TP, ErrorCode.FENCED_LEADER_EPOCH),

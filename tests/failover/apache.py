@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from bench.apache_kafka import ApacheKafka, Node
-from bench.processes import LOOPBACK, PATIENCE_SECONDS
+from bench.processes import LOOPBACK
 
-from tidelog.cluster import observe
+from tidelog.cluster.answers import Address, Answers, InSync
 from tidelog.cluster.topics import create
 from tidelog.kafka_client.admin import Admin
-
-Answer = TypeVar("Answer")
 
 
 class KafkaUnderControl:
     def __init__(self, system: ApacheKafka) -> None:
         self._system = system
         self._paused: set[int] = set()
+        self._answers = Answers(self._reachable, [node.id for node in self.brokers])
 
     @property
     def bootstrap_servers(self) -> str:
@@ -59,25 +58,22 @@ class KafkaUnderControl:
 
     @property
     def controller(self) -> int:
-        return self._ask(observe.agreed_controller)
+        return asyncio.run(self._answers.controller())
 
     def leader_of(self, topic: str) -> int:
-        return self._ask(observe.agreed_leader, topic, 0)
+        return asyncio.run(self._answers.leader_of(topic))
 
-    def wait_isr(self, topic: str, wanted: observe.InSync) -> None:
-        self._ask(observe.wait_isr, topic, wanted)
+    def wait_isr(self, topic: str, wanted: InSync) -> None:
+        asyncio.run(self._answers.wait_isr(topic, wanted))
 
     def wait_in_sync(self) -> None:
-        self._ask(observe.wait_in_sync, [node.id for node in self.brokers])
+        asyncio.run(self._answers.wait_in_sync())
 
     def topic(self, name: str, partitions: int, *, config: Mapping[str, Any]) -> str:
         with Admin(self.bootstrap_servers) as admin:
             create(admin, name, partitions, None, config)
         return name
 
-    def _reachable(self) -> dict[int, observe.Address]:
+    def _reachable(self) -> dict[int, Address]:
         running = (node for node in self.brokers if node.process is not None and node.id not in self._paused)
         return {node.id: (LOOPBACK, node.port) for node in running}
-
-    def _ask(self, question: Callable[..., Coroutine[Any, Any, Answer]], *about: object) -> Answer:
-        return asyncio.run(question(self._reachable, *about, PATIENCE_SECONDS))

@@ -3,7 +3,8 @@
 from textwrap import dedent
 
 from tidelog.core.broker import Broker
-from tidelog.core.events import ElectionKind, PartitionStateWritten, StateWriteReason
+from tidelog.core.events import PartitionStateWritten
+from tidelog.core.reasons import ElectionKind, StateWriteReason
 from tidelog.faults.step import Step
 from tidelog.lab.play import run
 from tidelog.lab.world.snapshot import take

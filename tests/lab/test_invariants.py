@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced, WatermarkMoment
+from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.generations.epoch import LeaderEpochs
+from tidelog.core.reasons import WatermarkMoment
 from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.lab.invariants import INVARIANTS, Watch
 from tidelog.lab.play import first_failure, run

@@ -12,8 +12,8 @@ import pytest
 from tests.effort import tries
 
 from tidelog.core import events as e
-from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.core.generations import GENERATIONS
+from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.core.types import NO_LEADER, InvariantViolation, PartitionState
 from tidelog.lab.search.count import play
 from tidelog.lab.search.schedule import DECIDERS, FaultChoice, Schedule

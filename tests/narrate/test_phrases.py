@@ -9,6 +9,7 @@ from string import Formatter
 import pytest
 
 from tidelog.core import events as e
+from tidelog.core.reasons import IsrChange, StateWriteReason, TruncationRule
 from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, PartitionState, TopicPartition
 from tidelog.lab.search.count import MARKS
 from tidelog.narrate.clients import remark_words
@@ -23,7 +24,7 @@ from tidelog.wire.errors import ErrorCode
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 TP = TopicPartition("t", 0)
-CUT = e.Truncated(ONE, TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, LeaderEpoch(3), 8)
+CUT = e.Truncated(ONE, TP, 9, 7, TruncationRule.EPOCH_END_ON_LEADER, LeaderEpoch(3), 8)
 
 
 def test_a_phrase_within_a_phrase_is_said_in_the_same_language() -> None:
@@ -53,19 +54,19 @@ def test_brokers_at_the_beginning_of_a_sentence_are_called_brokers() -> None:
     """A topic or a producer whose name is a number is none."""
     assert spoken(CUT).startswith("broker 1 truncates")
     state = PartitionState(ONE, LeaderEpoch(4), (ONE, TWO), ControllerEpoch(1))
-    written = e.PartitionStateWritten(TWO, TP, state, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0))
+    written = e.PartitionStateWritten(TWO, TP, state, StateWriteReason.REPLICA_OFFLINE, BrokerId(0))
     assert spoken(written) == ("keeper: t-0 1 leads, epoch 4, ISR [1,2] (written by 2: replica 0 is offline)")
 
 
 @pytest.mark.parametrize(
     ("before", "isr", "reason", "words"),
     [
-        ((ONE, TWO, BrokerId(3)), (ONE,), e.IsrChange.MESSAGE_LAG, "message-lag rule: 2, 3 lagging"),
-        ((ONE,), (ONE, TWO), e.IsrChange.CAUGHT_UP, "2 has caught up"),
+        ((ONE, TWO, BrokerId(3)), (ONE,), IsrChange.MESSAGE_LAG, "message-lag rule: 2, 3 lagging"),
+        ((ONE,), (ONE, TWO), IsrChange.CAUGHT_UP, "2 has caught up"),
     ],
 )
 def test_an_isr_change_names_who_comes_and_goes(
-    before: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], reason: e.IsrChange, words: str
+    before: tuple[BrokerId, ...], isr: tuple[BrokerId, ...], reason: IsrChange, words: str
 ) -> None:
     assert say(why(e.IsrChangeProposed(ONE, TP, LeaderEpoch(1), before, isr, reason))) == words
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidelog.core import events as e
-from tidelog.core.events import ElectionKind, TruncationRule
+from tidelog.core.reasons import ElectionKind, TruncationRule
 from tidelog.pipeline.audit.causes.rules import CauseRule
 from tidelog.scenario.run import Played, Run
 from tidelog.scenario.snapshot import Snapshot

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind, StateWriteReason, WatermarkMoment
 from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, PartitionState, TopicPartition
 from tidelog.evidence.event_schema import to_row
 from tidelog.evidence.folder import COMPLETE, Manifest
@@ -143,7 +144,7 @@ class Case:
         broker: int,
         epoch: int,
         end: int,
-        reason: e.ElectionKind | e.StateWriteReason,
+        reason: ElectionKind | StateWriteReason,
         isr: Sequence[int],
         watermark: int = 0,
     ) -> Case:
@@ -159,7 +160,7 @@ class Case:
         epoch: int,
         isr: Sequence[int],
         version: int,
-        reason: e.ElectionKind | e.StateWriteReason = e.StateWriteReason.ISR_ASKED,
+        reason: ElectionKind | StateWriteReason = StateWriteReason.ISR_ASKED,
     ) -> Case:
         """What the keeper took."""
         state = PartitionState(
@@ -190,7 +191,7 @@ class Case:
                 before,
                 after,
                 members,
-                e.WatermarkMoment.FOLLOWER_FETCHED,
+                WatermarkMoment.FOLLOWER_FETCHED,
             ),
         )
 

@@ -25,7 +25,7 @@ from tests.pipeline.simulated import (
 )
 
 from tidelog.core import events as e
-from tidelog.core.events import ElectionKind, TruncationRule
+from tidelog.core.reasons import ElectionKind, TruncationRule
 from tidelog.pipeline.audit.causes.rules import CauseRule, kept_cause, truncation_cause
 from tidelog.pipeline.audit.verdict import Verdict
 from tidelog.scenario.run import Run

@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
-from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind
 from tidelog.pipeline.audit.anomalies import AUDITS
 from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
 from tidelog.pipeline.audit.evidence import Need
@@ -224,7 +224,7 @@ case("two at one offset", ("inconsistent offset", V, "a, b", 0)).send("a", 0).se
     .send("b", 1)
     .logs("a", "b")
     .committed(4, 0, 1, [0, 1])
-    .elected(10, 1, 2, 2, e.ElectionKind.CLEAN, [1], watermark=2)
+    .elected(10, 1, 2, 2, ElectionKind.CLEAN, [1], watermark=2)
     .read("c", (0, "a"), (1, "b"), at_ms=20)
     .final((0, "a"), (1, "b"))
 )

@@ -10,7 +10,7 @@ from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import Case, write
 
 from tidelog.core import events as e
-from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
 from tidelog.pipeline.audit.verdict import Verdict

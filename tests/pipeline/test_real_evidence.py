@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
-from tidelog.core.events import ElectionKind
+from tidelog.core.reasons import ElectionKind
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.wire.records import Record, build_batch
 

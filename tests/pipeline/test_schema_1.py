@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline.judged import judge_evidence
 
-from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.evidence.folder import Manifest
 from tidelog.pipeline.audit.causes.rules import CauseRule
 from tidelog.pipeline.audit.reasons import Why, reason_of

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 from tests.pipeline import samples
 
-from tidelog.core.events import TruncationRule
+from tidelog.core.reasons import TruncationRule
 from tidelog.evidence.parquet.parts import arrow_rows, write_part
 from tidelog.evidence.tables import TABLES
 from tidelog.narrate.phrasebook import Phrase, say

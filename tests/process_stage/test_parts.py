@@ -19,8 +19,18 @@ from tidelog.cluster.disks import Disks
 from tidelog.cluster.errors import TrialError
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.core import events as e
-from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase, StrayReason
+from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.messages import FetchRequest, MetadataRequest, ProduceRequest
+from tidelog.core.reasons import (
+    ElectionFailure,
+    ElectionKind,
+    IsrChange,
+    ResignReason,
+    StateWriteReason,
+    StrayReason,
+    TruncationRule,
+    WatermarkMoment,
+)
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
@@ -323,25 +333,25 @@ STATE = PartitionState(BrokerId(1), LeaderEpoch(4), (BrokerId(1), BrokerId(2)), 
 EVENTS = (
     e.BecameLeader(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1), BrokerId(2)), 9, 8),
     e.BecameFollower(BrokerId(1), TP, LeaderEpoch(4), BrokerId(2)),
-    e.Truncated(BrokerId(1), TP, 9, 7, e.TruncationRule.EPOCH_END_ON_LEADER, LeaderEpoch(3), 8),
+    e.Truncated(BrokerId(1), TP, 9, 7, TruncationRule.EPOCH_END_ON_LEADER, LeaderEpoch(3), 8),
     e.HighWatermarkAdvanced(
-        BrokerId(1), TP, LeaderEpoch(4), 2, 3, (BrokerId(1),), e.WatermarkMoment.FOLLOWER_FETCHED
+        BrokerId(1), TP, LeaderEpoch(4), 2, 3, (BrokerId(1),), WatermarkMoment.FOLLOWER_FETCHED
     ),
     e.HighWatermarksCheckpointed(BrokerId(1), {TP: 3}),
     e.EpochEndAsked(BrokerId(1), TP, BrokerId(2), LeaderEpoch(4)),
     e.EpochEndAnswered(BrokerId(1), TP, BrokerId(2), LeaderEpoch(4), LeaderEpoch(3), 8),
     e.IsrChangeProposed(
-        BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1), BrokerId(2)), (BrokerId(1),), e.IsrChange.MESSAGE_LAG
+        BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1), BrokerId(2)), (BrokerId(1),), IsrChange.MESSAGE_LAG
     ),
     e.IsrChangeRefused(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1),), ErrorCode.NOT_CONTROLLER),
     e.IsrChanged(BrokerId(1), TP, LeaderEpoch(4), (BrokerId(1),)),
-    e.PartitionStateWritten(BrokerId(1), TP, STATE, e.StateWriteReason.REPLICA_OFFLINE, BrokerId(0)),
-    e.PartitionStateWritten(BrokerId(1), TP, STATE, e.ElectionKind.CLEAN),
+    e.PartitionStateWritten(BrokerId(1), TP, STATE, StateWriteReason.REPLICA_OFFLINE, BrokerId(0)),
+    e.PartitionStateWritten(BrokerId(1), TP, STATE, ElectionKind.CLEAN),
     e.PartitionPhaseChanged(BrokerId(1), (TP,), PartitionPhase.NEW, PartitionPhase.ONLINE),
     e.ReplicaPhaseChanged(BrokerId(1), BrokerId(2), (TP,), ReplicaPhase.ONLINE, ReplicaPhase.OFFLINE),
-    e.ElectionFailed(BrokerId(1), TP, e.ElectionFailure.NO_LIVE_REPLICA),
+    e.ElectionFailed(BrokerId(1), TP, ElectionFailure.NO_LIVE_REPLICA),
     e.ControllerElected(BrokerId(1), ControllerEpoch(3)),
-    e.ControllerResigned(BrokerId(1), ControllerEpoch(3), e.ResignReason.SUCCEEDED, BrokerId(2)),
+    e.ControllerResigned(BrokerId(1), ControllerEpoch(3), ResignReason.SUCCEEDED, BrokerId(2)),
     e.BrokerRegistered(BrokerId(1), BrokerEpoch(17)),
     e.ControlRequestRefused(BrokerId(1), "LeaderAndIsr", ErrorCode.STALE_CONTROLLER_EPOCH),
     e.FollowerStalled(BrokerId(1), TP, ErrorCode.FENCED_LEADER_EPOCH),

@@ -21,6 +21,7 @@ from logging import CRITICAL, DEBUG, ERROR, INFO, WARNING
 from typing import Any, assert_never
 
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind, StateWriteReason
 from tidelog.core.types import NO_LEADER, BrokerId, TopicPartition
 from tidelog.evidence import process_events as p
 from tidelog.narrate.phrasebook import say, words
@@ -198,31 +199,31 @@ class Narration:
         state, reason = event.state, say(why(event))
         leads = words("log.led", tp=str(event.tp), leader=state.leader, epoch=state.leader_epoch)
         match event.reason:
-            case e.ElectionKind.UNCLEAN | e.ElectionKind.LAST_KNOWN_LEADER:
+            case ElectionKind.UNCLEAN | ElectionKind.LAST_KNOWN_LEADER:
                 self._together(WARNING, "elected_unclean", leads)
             case (
-                e.ElectionKind.CLEAN
-                | e.ElectionKind.PREFERRED
-                | e.ElectionKind.MAJORITY
-                | e.ElectionKind.CONTROLLED_SHUTDOWN
-                | e.ElectionKind.ELIGIBLE
-                | e.ElectionKind.REASSIGNED
+                ElectionKind.CLEAN
+                | ElectionKind.PREFERRED
+                | ElectionKind.MAJORITY
+                | ElectionKind.CONTROLLED_SHUTDOWN
+                | ElectionKind.ELIGIBLE
+                | ElectionKind.REASSIGNED
             ):
                 self._together(INFO, "elected", leads, why=reason)
-            case e.StateWriteReason.REPLICA_OFFLINE | e.StateWriteReason.UNCLEAN_SHUTDOWN if (
+            case StateWriteReason.REPLICA_OFFLINE | StateWriteReason.UNCLEAN_SHUTDOWN if (
                 state.leader == NO_LEADER
             ):
                 self._together(INFO, "no_leader", event.tp, why=reason)
-            case e.StateWriteReason.REPLICA_OFFLINE | e.StateWriteReason.UNCLEAN_SHUTDOWN:
+            case StateWriteReason.REPLICA_OFFLINE | StateWriteReason.UNCLEAN_SHUTDOWN:
                 in_sync = words("log.in_sync", tp=str(event.tp), isr=_names(state.isr))
                 self._together(INFO, "isr_smaller", in_sync, why=reason)
             case (
-                e.StateWriteReason.CREATED
-                | e.StateWriteReason.ISR_ASKED
-                | e.StateWriteReason.ISR_WRITTEN
-                | e.StateWriteReason.BALLOT_OPENED
-                | e.StateWriteReason.ELIGIBLE_CLEARED
-                | e.StateWriteReason.REASSIGNED
+                StateWriteReason.CREATED
+                | StateWriteReason.ISR_ASKED
+                | StateWriteReason.ISR_WRITTEN
+                | StateWriteReason.BALLOT_OPENED
+                | StateWriteReason.ELIGIBLE_CLEARED
+                | StateWriteReason.REASSIGNED
             ):
                 self._together(DEBUG, "state_written", leads, why=reason)
             case _:

@@ -36,14 +36,9 @@ from tidelog.core.broker import Broker
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import BrokerExited, BrokerRegistered, TopicConfigured
 from tidelog.core.keeper_port import KeeperReply, SessionResumed, SessionStarted, WatchFired
-from tidelog.core.messages import (
-    ControlledShutdownResponse,
-    CreateTopicRequest,
-    CreateTopicResponse,
-    FetchResponse,
-    Message,
-)
+from tidelog.core.messages import ControlledShutdownResponse, FetchResponse, Message
 from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.topic_messages import CreateTopicRequest, CreateTopicResponse
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
 from tidelog.evidence import process_events as happened
 from tidelog.evidence.journals.recorder import EventRecorder

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from tidelog.core.messages import CreateTopicRequest, CreateTopicResponse
+from tidelog.core.topic_messages import CreateTopicRequest, CreateTopicResponse
 from tidelog.core.types import Millis
 from tidelog.wire.errors import ErrorCode
 

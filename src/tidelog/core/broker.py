@@ -23,18 +23,12 @@ from tidelog.core.log_port import Storage
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
-    AlterReassignmentRequest,
-    AlterTopicConfigRequest,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
     ControlRequest,
     ControlResponse,
-    CreatePartitionsRequest,
-    CreateTopicRequest,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
-    DeleteTopicRequest,
-    DescribeTopicConfigRequest,
     ElectLeadersRequest,
     EpochEndRequest,
     EpochEndResponse,
@@ -44,7 +38,6 @@ from tidelog.core.messages import (
     LeaderAndIsrRequest,
     ListOffsetsRequest,
     ListOffsetsResponse,
-    ListReassignmentsRequest,
     Message,
     MetadataRequest,
     MetadataResponse,
@@ -64,6 +57,15 @@ from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.isr_proposals import IsrProposals
 from tidelog.core.replication.replica import Replica
 from tidelog.core.topic_configs import TopicConfigs
+from tidelog.core.topic_messages import (
+    AlterReassignmentRequest,
+    AlterTopicConfigRequest,
+    CreatePartitionsRequest,
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    DescribeTopicConfigRequest,
+    ListReassignmentsRequest,
+)
 from tidelog.core.types import (
     NO_CONTROLLER_EPOCH,
     NO_LEADER,

@@ -1,4 +1,4 @@
-"""The states of partitions and replicas in the controller's machines, as Kafka names them, and of stray logs.
+"""The states of partitions and replicas in the controller's machines, as Kafka names them.
 
 They are written to evidence: once released, a value keeps its meaning.
 """
@@ -35,8 +35,3 @@ class ReplicaPhase(StrEnum):
     DELETION_SUCCESSFUL = "deletion_successful"
     DELETION_INELIGIBLE = "deletion_ineligible"
     """It cannot be deleted now: its broker is down."""
-
-
-class StrayReason(StrEnum):
-    NO_SUCH_PARTITION = "no_such_partition"
-    LIVES_ELSEWHERE = "lives_elsewhere"

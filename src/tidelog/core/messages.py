@@ -9,13 +9,29 @@ and in CPython 3.11 creating one by keywords takes twice as long.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypedDict
 
-from tidelog.core.assignments import NOT_MOVING, Assignment, Reassignment
+from tidelog.core.assignments import NOT_MOVING, Reassignment
 from tidelog.core.log_port import UNBOUNDED, Batch
+from tidelog.core.topic_messages import (
+    AlterReassignmentRequest,
+    AlterReassignmentResponse,
+    AlterTopicConfigRequest,
+    AlterTopicConfigResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
+    DescribeTopicConfigRequest,
+    DescribeTopicConfigResponse,
+    ListReassignmentsRequest,
+    ListReassignmentsResponse,
+)
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_EPOCH,
@@ -302,123 +318,7 @@ class ElectLeadersResponse:
     error: ErrorCode
 
 
-# ---------------------------------------------------------------- administrators → controller: topics
-
-BROKER_DEFAULT = -1
-"""Use the broker's default number of partitions or replicas."""
-
-
-@dataclass(slots=True, kw_only=True)
-class CreateTopicRequest:
-    """Either two numbers or an assignment (then both numbers are ``BROKER_DEFAULT``). The caller has
-    validated the values of ``config``."""
-
-    topic: str
-    partitions: int = BROKER_DEFAULT
-    replication_factor: int = BROKER_DEFAULT
-    assignment: Assignment | None = None
-    config: dict[str, str] = field(default_factory=dict)
-    validate_only: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class CreateTopicResponse:
-    topic: str
-    error: ErrorCode
-    message: str | None = None
-    partitions: int = -1
-    replication_factor: int = -1
-
-
-@dataclass(slots=True, kw_only=True)
-class CreatePartitionsRequest:
-    """``count`` is the number of partitions afterwards; ``assignment`` lists the replicas of the new
-    partitions only, in order."""
-
-    topic: str
-    count: int
-    assignment: tuple[tuple[BrokerId, ...], ...] | None = None
-    validate_only: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class CreatePartitionsResponse:
-    topic: str
-    error: ErrorCode
-    message: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class DeleteTopicRequest:
-    topic: str
-
-
-@dataclass(slots=True, kw_only=True)
-class DeleteTopicResponse:
-    """Sent when the topic is marked for deletion; brokers delete its logs after that."""
-
-    topic: str
-    error: ErrorCode
-    message: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class AlterReassignmentRequest:
-    tp: TopicPartition
-    replicas: tuple[BrokerId, ...] | None
-    """Where to move it (KIP-455); None cancels the move that is under way."""
-
-
-@dataclass(slots=True, kw_only=True)
-class AlterReassignmentResponse:
-    tp: TopicPartition
-    error: ErrorCode
-    message: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class ListReassignmentsRequest:
-    tps: Collection[TopicPartition] | None = None
-    """None: every partition that is being moved."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ListReassignmentsResponse:
-    error: ErrorCode
-    moves: dict[TopicPartition, tuple[tuple[BrokerId, ...], Reassignment]] = field(default_factory=dict)
-
-
-# ---------------------------------------------------------------- administrators and producers → any broker
-
-
-@dataclass(slots=True, kw_only=True)
-class AlterTopicConfigRequest:
-    """Change single settings (None: back to the default), or with ``replace`` all of them at once."""
-
-    topic: str
-    values: dict[str, str | None]
-    replace: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
-class AlterTopicConfigResponse:
-    topic: str
-    error: ErrorCode
-    message: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class DescribeTopicConfigRequest:
-    """Asks for the settings of a topic that differ from the brokers' defaults, as the keeper holds them."""
-
-    topic: str
-
-
-@dataclass(slots=True, kw_only=True)
-class DescribeTopicConfigResponse:
-    topic: str
-    error: ErrorCode
-    values: dict[str, str] = field(default_factory=dict)
+# ---------------------------------------------------------------- producers → any broker
 
 
 @dataclass(slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from tidelog.core.keeper_paths import (
 )
 from tidelog.core.keeper_port import Check, Children, Create, Delete, Get, Multi, Result, SetValue
 from tidelog.core.keeper_tasks import KeeperClient, Procedure, Task, TaskQueue, Together
-from tidelog.core.messages import (
+from tidelog.core.topic_messages import (
     AlterTopicConfigRequest,
     AlterTopicConfigResponse,
     DescribeTopicConfigRequest,

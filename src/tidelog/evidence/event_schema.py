@@ -20,7 +20,17 @@ from operator import attrgetter
 from typing import Any
 
 from tidelog.core import events as e
-from tidelog.core.machine_phases import StrayReason
+from tidelog.core.reasons import (
+    ElectionFailure,
+    ElectionKind,
+    IsrChange,
+    LeadershipStart,
+    ResignReason,
+    StateWriteReason,
+    StrayReason,
+    TruncationRule,
+    WatermarkMoment,
+)
 from tidelog.core.types import BrokerId, Millis
 from tidelog.evidence import process_events as p
 from tidelog.evidence.process_events import RecordedEvent
@@ -394,13 +404,13 @@ KINDS: dict[type, EventKind] = dict(
 )
 
 REASONS: dict[type, tuple[type[StrEnum], ...]] = {
-    e.BecameLeader: (e.LeadershipStart,),
-    e.Truncated: (e.TruncationRule,),
-    e.HighWatermarkAdvanced: (e.WatermarkMoment,),
-    e.IsrChangeProposed: (e.IsrChange,),
-    e.PartitionStateWritten: (e.StateWriteReason, e.ElectionKind),
-    e.ElectionFailed: (e.ElectionFailure,),
-    e.ControllerResigned: (e.ResignReason,),
+    e.BecameLeader: (LeadershipStart,),
+    e.Truncated: (TruncationRule,),
+    e.HighWatermarkAdvanced: (WatermarkMoment,),
+    e.IsrChangeProposed: (IsrChange,),
+    e.PartitionStateWritten: (StateWriteReason, ElectionKind),
+    e.ElectionFailed: (ElectionFailure,),
+    e.ControllerResigned: (ResignReason,),
     e.StrayReplicaFound: (StrayReason,),
 }
 """The possible values of `rule`, by the kind of event."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from tidelog.core import events as e
+from tidelog.core.reasons import Reason
 from tidelog.core.types import BrokerId
 from tidelog.narrate.phrasebook import Fields, Phrase
 
@@ -50,7 +51,7 @@ def reason_key(reason: StrEnum) -> str:
     return f"{type(reason).__name__}.{reason.name}"
 
 
-def _reason(reason: e.Reason, **facts: str | int | None) -> Phrase:
+def _reason(reason: Reason, **facts: str | int | None) -> Phrase:
     fields: Fields = {name: fact for name, fact in facts.items() if fact is not None}
     return Phrase(reason_key(reason), fields)
 

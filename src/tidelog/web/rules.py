@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind, IsrChange, StateWriteReason, TruncationRule
 from tidelog.scenario.clients.events import Acknowledged, SendFailed
 from tidelog.wire.errors import ErrorCode
 
@@ -54,7 +55,7 @@ def _rule(event: object, commits_by_isr: bool) -> Rule | None:
         case e.PartitionStateWritten():
             return _of_state(event.reason)
         case e.IsrChangeProposed():
-            return Rule.ISR_GROWS if event.reason is e.IsrChange.CAUGHT_UP else Rule.ISR_SHRINKS
+            return Rule.ISR_GROWS if event.reason is IsrChange.CAUGHT_UP else Rule.ISR_SHRINKS
         case e.ElectionFailed():
             return Rule.NO_LEADER
         case e.ControllerElected():
@@ -76,48 +77,46 @@ def _rule(event: object, commits_by_isr: bool) -> Rule | None:
             return None  # nothing to explain
 
 
-def _of_truncation(rule: e.TruncationRule) -> Rule:
+def _of_truncation(rule: TruncationRule) -> Rule:
     match rule:
-        case e.TruncationRule.OWN_HIGH_WATERMARK:
+        case TruncationRule.OWN_HIGH_WATERMARK:
             return Rule.TRUNCATE_TO_WATERMARK
         case (
-            e.TruncationRule.EPOCH_END_ON_LEADER
-            | e.TruncationRule.EPOCH_END_HERE
-            | e.TruncationRule.EPOCH_UNKNOWN
+            TruncationRule.EPOCH_END_ON_LEADER | TruncationRule.EPOCH_END_HERE | TruncationRule.EPOCH_UNKNOWN
         ):
             return Rule.TRUNCATE_BY_EPOCH
-        case e.TruncationRule.LEADER_LOG_SHORTER | e.TruncationRule.LEADER_LOG_STARTS_LATER:
+        case TruncationRule.LEADER_LOG_SHORTER | TruncationRule.LEADER_LOG_STARTS_LATER:
             return Rule.LEADER_IS_TRUTH
     assert_never(rule)
 
 
-def _of_state(reason: e.StateWriteReason | e.ElectionKind) -> Rule | None:
+def _of_state(reason: StateWriteReason | ElectionKind) -> Rule | None:
     match reason:
-        case e.ElectionKind.CLEAN:
+        case ElectionKind.CLEAN:
             return Rule.CLEAN_ELECTION
-        case e.ElectionKind.UNCLEAN:
+        case ElectionKind.UNCLEAN:
             return Rule.UNCLEAN_ELECTION
-        case e.ElectionKind.PREFERRED:
+        case ElectionKind.PREFERRED:
             return Rule.PREFERRED_ELECTION
-        case e.ElectionKind.ELIGIBLE:
+        case ElectionKind.ELIGIBLE:
             return Rule.ELIGIBLE_ELECTION
-        case e.ElectionKind.LAST_KNOWN_LEADER:
+        case ElectionKind.LAST_KNOWN_LEADER:
             return Rule.LAST_KNOWN_ELECTION
-        case e.StateWriteReason.UNCLEAN_SHUTDOWN:
+        case StateWriteReason.UNCLEAN_SHUTDOWN:
             return Rule.NO_LONGER_ELIGIBLE
-        case e.ElectionKind.MAJORITY:
+        case ElectionKind.MAJORITY:
             return Rule.MAJORITY_ELECTION
-        case e.StateWriteReason.REPLICA_OFFLINE:
+        case StateWriteReason.REPLICA_OFFLINE:
             return Rule.DEAD_LEAVE_ISR
         case (
-            e.ElectionKind.CONTROLLED_SHUTDOWN
-            | e.StateWriteReason.CREATED
-            | e.StateWriteReason.ISR_ASKED
-            | e.StateWriteReason.ISR_WRITTEN
-            | e.StateWriteReason.BALLOT_OPENED
-            | e.StateWriteReason.ELIGIBLE_CLEARED
-            | e.StateWriteReason.REASSIGNED
-            | e.ElectionKind.REASSIGNED
+            ElectionKind.CONTROLLED_SHUTDOWN
+            | StateWriteReason.CREATED
+            | StateWriteReason.ISR_ASKED
+            | StateWriteReason.ISR_WRITTEN
+            | StateWriteReason.BALLOT_OPENED
+            | StateWriteReason.ELIGIBLE_CLEARED
+            | StateWriteReason.REASSIGNED
+            | ElectionKind.REASSIGNED
         ):
             return None
     assert_never(reason)

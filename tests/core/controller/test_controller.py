@@ -7,13 +7,14 @@ import pytest
 from tests.core.harness import CONTROLLER, TP, Bench, ids
 from tests.lab.stories import THREE, TWO, after, happenings, play, state, values, written
 
-from tidelog.core.events import ControlRequestRefused, ElectionKind, StateWriteReason
+from tidelog.core.events import ControlRequestRefused
 from tidelog.core.messages import (
     ControlResponse,
     LeaderAndIsrRequest,
     PartitionAssignment,
     UpdateMetadataRequest,
 )
+from tidelog.core.reasons import ElectionKind, StateWriteReason
 from tidelog.core.types import BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 from tidelog.wire.errors import ErrorCode
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.core.controller.eligible_leaders import Circumstances, NextState, next_state
-from tidelog.core.events import ElectionKind
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 
 

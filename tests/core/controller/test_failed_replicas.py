@@ -13,14 +13,13 @@ from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.events import PartitionStateWritten, ReplicaCameOnline, ReplicaWentOffline
 from tidelog.core.messages import (
     ACKS_ALL,
-    CreateTopicRequest,
-    CreateTopicResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     ProduceRequest,
     ProduceResponse,
 )
 from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.topic_messages import CreateTopicRequest, CreateTopicResponse
 from tidelog.core.types import (
     NO_LEADER,
     BrokerId,

@@ -12,7 +12,7 @@ from tidelog.core.controller.leader_election import (
     preferred_leader,
     shutdown_leader,
 )
-from tidelog.core.events import ElectionKind
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, PartitionState
 
 Ids = tuple[int, ...]

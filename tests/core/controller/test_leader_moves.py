@@ -4,13 +4,8 @@ leader."""
 import pytest
 from tests.core.administrator import Administrator, replicas
 
-from tidelog.core.messages import (
-    CreateTopicRequest,
-    CreateTopicResponse,
-    ElectionType,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
+from tidelog.core.messages import ElectionType, ElectLeadersRequest, ElectLeadersResponse
+from tidelog.core.topic_messages import CreateTopicRequest, CreateTopicResponse
 from tidelog.core.types import TopicPartition
 from tidelog.scenario.setup import Setup
 from tidelog.wire.errors import ErrorCode

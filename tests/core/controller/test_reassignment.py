@@ -13,8 +13,9 @@ from tidelog.core.events import (
     StrayReplicaFound,
 )
 from tidelog.core.machine_phases import ReplicaPhase
-from tidelog.core.messages import (
-    ACKS_ALL,
+from tidelog.core.messages import ACKS_ALL, ProduceRequest, ProduceResponse
+from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.topic_messages import (
     AlterReassignmentRequest,
     AlterReassignmentResponse,
     CreatePartitionsRequest,
@@ -23,10 +24,7 @@ from tidelog.core.messages import (
     DeleteTopicResponse,
     ListReassignmentsRequest,
     ListReassignmentsResponse,
-    ProduceRequest,
-    ProduceResponse,
 )
-from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.faults.places import Channel
 from tidelog.scenario.setup import Setup

@@ -11,13 +11,7 @@ from tidelog.core.assignments import TopicNode
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.effects import KeeperCall, Reply, Send
-from tidelog.core.events import (
-    ControllerElected,
-    ControllerResigned,
-    ElectionKind,
-    PartitionStateWritten,
-    ResignReason,
-)
+from tidelog.core.events import ControllerElected, ControllerResigned, PartitionStateWritten
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.keeper_port import Create, KeeperReply, SessionStarted, SetValue, WatchFired
 from tidelog.core.messages import (
@@ -33,6 +27,7 @@ from tidelog.core.messages import (
     Message,
     UpdateMetadataRequest,
 )
+from tidelog.core.reasons import ElectionKind, ResignReason
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,

@@ -11,7 +11,7 @@ from tidelog.core.controller.topic_creation import TOO_MANY_PARTITIONS, create_p
 from tidelog.core.events import PartitionStateWritten
 from tidelog.core.keeper_port import Create, Delete, KeeperError, Result, SetValue, Stat, StoredNode
 from tidelog.core.keeper_tasks import Procedure
-from tidelog.core.messages import (
+from tidelog.core.topic_messages import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicRequest,

@@ -6,24 +6,27 @@ from tests.core.administrator import Administrator, replicas
 from tidelog.core import keeper_paths
 from tidelog.core.events import ReplicaDeleted, StrayReplicaFound, TopicDeleted
 from tidelog.core.keeper_port import Create, Delete, Multi
-from tidelog.core.machine_phases import ReplicaPhase, StrayReason
+from tidelog.core.machine_phases import ReplicaPhase
 from tidelog.core.messages import (
     ACKS_ALL,
     CONSUMER,
     AlterIsrRequest,
     AlterIsrResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicRequest,
-    CreateTopicResponse,
-    DeleteTopicRequest,
-    DeleteTopicResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     FetchRequest,
     FetchResponse,
     ProduceRequest,
     ProduceResponse,
+)
+from tidelog.core.reasons import StrayReason
+from tidelog.core.topic_messages import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreateTopicRequest,
+    CreateTopicResponse,
+    DeleteTopicRequest,
+    DeleteTopicResponse,
 )
 from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.faults.places import Channel

@@ -22,9 +22,8 @@ from tidelog.core.events import (
     ControllerElected,
     HighWatermarkAdvanced,
     Truncated,
-    TruncationRule,
-    WatermarkMoment,
 )
+from tidelog.core.reasons import TruncationRule, WatermarkMoment
 from tidelog.core.types import ControllerEpoch, LeaderEpoch, TopicPartition
 from tidelog.evidence.event_schema import Row, to_row
 from tidelog.evidence.journals.event_files import event_files, read_events

@@ -18,7 +18,7 @@ from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.topic_settings import require_few
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.settings.table import SettingsError
 from tidelog.settings.topic import TEXT_LENGTH_MAX
 from tidelog.storage.background import Steps
@@ -98,12 +98,12 @@ def _alter(
     if validate_only:
         return
 
-    def fill(response: core.AlterTopicConfigResponse) -> None:
+    def fill(response: topic_messages.AlterTopicConfigResponse) -> None:
         result.error_code, result.error_message = response.error, brief(response.message)
 
     gather.ask(
         node,
-        core.AlterTopicConfigRequest(topic=resource.resource_name, values=altered, replace=replace),
+        topic_messages.AlterTopicConfigRequest(topic=resource.resource_name, values=altered, replace=replace),
         fill,
     )
 

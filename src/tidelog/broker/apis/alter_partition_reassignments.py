@@ -15,7 +15,7 @@ from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
@@ -59,11 +59,13 @@ def handle(node: Node, request: Request) -> Steps[None]:
                 result.error_message = "The partition is named twice in this request."
             else:
                 replicas = None if part.replicas is None else tuple(map(BrokerId, part.replicas))
-                question = core.AlterReassignmentRequest(tp=tp, replicas=replicas)
+                question = topic_messages.AlterReassignmentRequest(tp=tp, replicas=replicas)
                 gather.ask(node, question, partial(_answered, result))
             yield
     gather.asked_all()
 
 
-def _answered(result: ReassignablePartitionResponse, response: core.AlterReassignmentResponse) -> None:
+def _answered(
+    result: ReassignablePartitionResponse, response: topic_messages.AlterReassignmentResponse
+) -> None:
     result.error_code, result.error_message = response.error, brief(response.message)

@@ -17,7 +17,7 @@ from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.core.controller.topic_creation import (
     PARTITIONS_PER_REQUEST_MAX,
     TOO_MANY_PARTITIONS,
@@ -82,16 +82,16 @@ def _added(node: Node, topic: CreatePartitionsTopic) -> int:
     return max(named, 1) if known is None else max(topic.count - len(known), named, 1)
 
 
-def _question(topic: CreatePartitionsTopic, *, validate_only: bool) -> core.CreatePartitionsRequest:
+def _question(topic: CreatePartitionsTopic, *, validate_only: bool) -> topic_messages.CreatePartitionsRequest:
     assignment = None
     if topic.assignments is not None:
         assignment = tuple(tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments)
-    return core.CreatePartitionsRequest(
+    return topic_messages.CreatePartitionsRequest(
         topic=topic.name, count=topic.count, assignment=assignment, validate_only=validate_only
     )
 
 
-def _answered(result: CreatePartitionsTopicResult, response: core.CreatePartitionsResponse) -> None:
+def _answered(result: CreatePartitionsTopicResult, response: topic_messages.CreatePartitionsResponse) -> None:
     result.error_code, result.error_message = response.error, brief(response.message)
 
 

@@ -17,7 +17,7 @@ from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
 from tidelog.broker.topic_settings import require_few
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
 from tidelog.core.types import BrokerId
 from tidelog.settings.table import SettingsError
@@ -67,7 +67,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         result = CreatableTopicResult(name=topic.name)
         results.append(result)
 
-        def fill(response: core.CreateTopicResponse, result: CreatableTopicResult = result) -> None:
+        def fill(response: topic_messages.CreateTopicResponse, result: CreatableTopicResult = result) -> None:
             _fill(node, result, response)
 
         gather.ask(node, _question(topic, checked, validate_only=body.validate_only), fill)
@@ -77,9 +77,9 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
 def _question(
     topic: CreatableTopic, config: dict[str, str], *, validate_only: bool
-) -> core.CreateTopicRequest:
+) -> topic_messages.CreateTopicRequest:
     assignment = {part.partition_index: tuple(map(BrokerId, part.broker_ids)) for part in topic.assignments}
-    return core.CreateTopicRequest(
+    return topic_messages.CreateTopicRequest(
         topic=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
@@ -89,7 +89,7 @@ def _question(
     )
 
 
-def _fill(node: Node, result: CreatableTopicResult, response: core.CreateTopicResponse) -> None:
+def _fill(node: Node, result: CreatableTopicResult, response: topic_messages.CreateTopicResponse) -> None:
     result.error_code, result.error_message = response.error, brief(response.message)
     if response.error is ErrorCode.NONE:
         result.num_partitions = response.partitions
@@ -110,7 +110,7 @@ def _partitions(node: Node, topic: CreatableTopic) -> int:
     """The number of requested partitions. At least 1, because every topic is work."""
     if topic.assignments:
         return len(topic.assignments)
-    default = topic.num_partitions == core.BROKER_DEFAULT
+    default = topic.num_partitions == topic_messages.BROKER_DEFAULT
     return node.settings.num_partitions if default else max(topic.num_partitions, 1)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -51,13 +51,13 @@ def handle(node: Node, request: Request) -> Steps[None]:
         elif topic.name not in results:
             result = results[topic.name] = DeletableTopicResult(name=topic.name)
             if node.settings.delete_topic_enable:
-                gather.ask(node, core.DeleteTopicRequest(topic=topic.name), partial(_fill, result))
+                gather.ask(node, topic_messages.DeleteTopicRequest(topic=topic.name), partial(_fill, result))
             else:
                 result.error_code = ErrorCode.TOPIC_DELETION_DISABLED
     gather.asked_all()
 
 
-def _fill(result: DeletableTopicResult, response: core.DeleteTopicResponse) -> None:
+def _fill(result: DeletableTopicResult, response: topic_messages.DeleteTopicResponse) -> None:
     result.error_code, result.error_message = response.error, response.message
 
 

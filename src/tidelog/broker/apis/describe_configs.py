@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.settings.table import Described
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
@@ -56,7 +56,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         if resource.resource_type == TOPIC:
 
             def fill(
-                response: core.DescribeTopicConfigResponse,
+                response: topic_messages.DescribeTopicConfigResponse,
                 resource: DescribeConfigsResource = resource,
                 result: DescribeConfigsResult = result,
             ) -> None:
@@ -65,7 +65,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
                     entries = node.topics.described(response.values)
                     result.configs = _listed(entries, resource, body, read_only=False)
 
-            gather.ask(node, core.DescribeTopicConfigRequest(topic=resource.resource_name), fill)
+            gather.ask(node, topic_messages.DescribeTopicConfigRequest(topic=resource.resource_name), fill)
         elif resource.resource_type == BROKER and resource.resource_name in ("", str(node.id)):
             result.configs = _listed(node.described_settings(), resource, body, read_only=True)
         else:

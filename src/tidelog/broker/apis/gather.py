@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.core.messages import Message
 from tidelog.core.producer_ids import TRY_AGAIN
 from tidelog.core.types import Millis
@@ -112,24 +113,26 @@ _TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
 _KEEPER_AWAY = "The keeper does not answer. The change may still be made when it does."
 
 _TOO_LATE: dict[type, Callable[[Any], Message]] = {
-    core.CreateTopicRequest: lambda q: core.CreateTopicResponse(
+    topic_messages.CreateTopicRequest: lambda q: topic_messages.CreateTopicResponse(
         topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
     ),
-    core.CreatePartitionsRequest: lambda q: core.CreatePartitionsResponse(
+    topic_messages.CreatePartitionsRequest: lambda q: topic_messages.CreatePartitionsResponse(
         topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
     ),
-    core.DeleteTopicRequest: lambda q: core.DeleteTopicResponse(
+    topic_messages.DeleteTopicRequest: lambda q: topic_messages.DeleteTopicResponse(
         topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
     ),
-    core.AlterReassignmentRequest: lambda q: core.AlterReassignmentResponse(
+    topic_messages.AlterReassignmentRequest: lambda q: topic_messages.AlterReassignmentResponse(
         tp=q.tp, error=_TIMED_OUT, message=_KEEPER_AWAY
     ),
-    core.ListReassignmentsRequest: lambda _: core.ListReassignmentsResponse(error=_TIMED_OUT),
+    topic_messages.ListReassignmentsRequest: lambda _: topic_messages.ListReassignmentsResponse(
+        error=_TIMED_OUT
+    ),
     core.ElectLeadersRequest: lambda q: core.ElectLeadersResponse(tp=q.tp, error=_TIMED_OUT),
-    core.AlterTopicConfigRequest: lambda q: core.AlterTopicConfigResponse(
+    topic_messages.AlterTopicConfigRequest: lambda q: topic_messages.AlterTopicConfigResponse(
         topic=q.topic, error=_TIMED_OUT, message=_KEEPER_AWAY
     ),
-    core.DescribeTopicConfigRequest: lambda q: core.DescribeTopicConfigResponse(
+    topic_messages.DescribeTopicConfigRequest: lambda q: topic_messages.DescribeTopicConfigResponse(
         topic=q.topic, error=_TIMED_OUT
     ),
     core.InitProducerIdRequest: lambda _: core.InitProducerIdResponse(error=TRY_AGAIN),

@@ -13,7 +13,7 @@ from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import ask, deadline_seconds
 from tidelog.broker.apis.named_partitions import named_partitions
 from tidelog.broker.connection import Request
-from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.messages.list_partition_reassignments import (
@@ -33,7 +33,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
     tps = None
     if body.topics is not None:
         tps = yield from named_partitions((topic.name, topic.partition_indexes) for topic in body.topics)
-    question = core.ListReassignmentsRequest(tps=None if tps is None else frozenset(tps))
+    question = topic_messages.ListReassignmentsRequest(tps=None if tps is None else frozenset(tps))
     ask(
         node,
         question,
@@ -42,7 +42,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
     )
 
 
-def _to_wire(response: core.ListReassignmentsResponse) -> ListPartitionReassignmentsResponse:
+def _to_wire(response: topic_messages.ListReassignmentsResponse) -> ListPartitionReassignmentsResponse:
     topics: dict[str, OngoingTopicReassignment] = {}
     for tp, (replicas, move) in response.moves.items():
         topic = topics.setdefault(tp.topic, OngoingTopicReassignment(name=tp.topic, partitions=[]))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.coordinators.led_partition import Deliver, LedPartition
 from tidelog.core.events import BecameFollower, BecameLeader, ReplicaDeleted
-from tidelog.core.messages import CreateTopicRequest
 from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.topic_messages import CreateTopicRequest
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
 from tidelog.groups.context import GroupConfig, GroupCounts
 from tidelog.groups.coordinator import name_is_illegal

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, assert_never
 
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind, StateWriteReason
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.evidence import process_events as p
 from tidelog.evidence.process_events import RecordedEvent
@@ -160,9 +161,9 @@ class Metrics:
         self.truncated_records += max(0, event.before - event.after)
 
     def _state_written(self, event: e.PartitionStateWritten) -> None:
-        if isinstance(event.reason, e.ElectionKind):
+        if isinstance(event.reason, ElectionKind):
             self.elections[_election_label(event.reason)] += 1
-        elif event.reason is e.StateWriteReason.CREATED:
+        elif event.reason is StateWriteReason.CREATED:
             self.elections["new"] += 1
 
     def _election_failed(self, _event: e.ElectionFailed) -> None:
@@ -205,19 +206,19 @@ class Metrics:
         self.recovery = event
 
 
-def _election_label(kind: e.ElectionKind) -> str:
+def _election_label(kind: ElectionKind) -> str:
     match kind:
         case (
-            e.ElectionKind.CLEAN
-            | e.ElectionKind.UNCLEAN
-            | e.ElectionKind.PREFERRED
-            | e.ElectionKind.MAJORITY
-            | e.ElectionKind.ELIGIBLE
-            | e.ElectionKind.LAST_KNOWN_LEADER
-            | e.ElectionKind.REASSIGNED
+            ElectionKind.CLEAN
+            | ElectionKind.UNCLEAN
+            | ElectionKind.PREFERRED
+            | ElectionKind.MAJORITY
+            | ElectionKind.ELIGIBLE
+            | ElectionKind.LAST_KNOWN_LEADER
+            | ElectionKind.REASSIGNED
         ):
             return kind.value
-        case e.ElectionKind.CONTROLLED_SHUTDOWN:
+        case ElectionKind.CONTROLLED_SHUTDOWN:
             return "shutdown"
     assert_never(kind)
 

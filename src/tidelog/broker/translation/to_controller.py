@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tidelog.broker.translation.exchange import Exchange, error_of
 from tidelog.core import messages as core
+from tidelog.core import topic_messages
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
@@ -117,7 +118,7 @@ def _controlled_shutdown_from_wire(
     return core.ControlledShutdownResponse(error=error_of(body.error_code), remaining=remaining)
 
 
-def _create_topic_to_wire(request: core.CreateTopicRequest) -> create_topics.CreateTopicsRequest:
+def _create_topic_to_wire(request: topic_messages.CreateTopicRequest) -> create_topics.CreateTopicsRequest:
     topic = create_topics.CreatableTopic(
         name=request.topic,
         num_partitions=request.partitions,
@@ -137,10 +138,10 @@ def _create_topic_to_wire(request: core.CreateTopicRequest) -> create_topics.Cre
 
 
 def _create_topic_from_wire(
-    asked: core.CreateTopicRequest, body: create_topics.CreateTopicsResponse
-) -> core.CreateTopicResponse:
+    asked: topic_messages.CreateTopicRequest, body: create_topics.CreateTopicsResponse
+) -> topic_messages.CreateTopicResponse:
     result = body.topics[0]
-    return core.CreateTopicResponse(
+    return topic_messages.CreateTopicResponse(
         topic=asked.topic, error=error_of(result.error_code), message=result.error_message
     )
 
@@ -154,7 +155,13 @@ EXCHANGES = (
         _relieve_replica_to_wire,
         _relieve_replica_answer_from_wire,
     ),
-    Exchange(core.CreateTopicRequest, Api.CREATE_TOPICS, 4, _create_topic_to_wire, _create_topic_from_wire),
+    Exchange(
+        topic_messages.CreateTopicRequest,
+        Api.CREATE_TOPICS,
+        4,
+        _create_topic_to_wire,
+        _create_topic_from_wire,
+    ),
     Exchange(
         core.ControlledShutdownRequest,
         Api.CONTROLLED_SHUTDOWN,

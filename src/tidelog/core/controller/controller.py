@@ -23,12 +23,12 @@ from tidelog.core.controller.partition_changes import EligibleLeaderMachines
 from tidelog.core.controller.requests import ControllerRequests
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.effects import ReplyTo
-from tidelog.core.events import ResignReason
 from tidelog.core.keeper_port import Children, Create, Delete, Get, Multi, Result, SetValue, StoredNode
 from tidelog.core.keeper_tasks import KeeperClient, Task, TaskQueue, Together
 from tidelog.core.log_port import Storage
 from tidelog.core.machine_phases import PartitionPhase
 from tidelog.core.messages import ControlResponse, Message, VoteResponse
+from tidelog.core.reasons import ResignReason
 from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.types import (
     NO_CONTROLLER_EPOCH,

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tidelog.core.controller.leader_election import Brokers, LeaderChoice
-from tidelog.core.events import ElectionKind
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import NO_LEADER, BrokerId, LeaderEpoch, PartitionState
 
 

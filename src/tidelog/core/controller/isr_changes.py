@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from tidelog.core import keeper_paths
 from tidelog.core.controller import reassignment
-from tidelog.core.controller.state_machines import Change, StateMachines, Why
-from tidelog.core.events import StateWriteReason
+from tidelog.core.controller.kept_states import Change, Why
+from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.keeper_port import Children, Delete
 from tidelog.core.keeper_tasks import Procedure, Task
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
+from tidelog.core.reasons import StateWriteReason
 from tidelog.core.types import PartitionState
 from tidelog.wire.errors import ErrorCode
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from tidelog.core.events import ElectionKind
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import BrokerId, PartitionState
 
 Brokers = tuple[BrokerId, ...]

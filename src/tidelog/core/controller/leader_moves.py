@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from tidelog.core.controller import leader_election
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.state_machines import Election, StateMachines
-from tidelog.core.events import ElectionKind
 from tidelog.core.keeper_tasks import Procedure
 from tidelog.core.messages import (
     ControlledShutdownRequest,
@@ -19,6 +18,7 @@ from tidelog.core.messages import (
     RelieveReplicaRequest,
     RelieveReplicaResponse,
 )
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import BrokerId, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

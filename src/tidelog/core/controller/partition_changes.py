@@ -27,19 +27,15 @@ from tidelog.core.controller import eligible_leaders
 from tidelog.core.controller.broker_channels import ControlChannels
 from tidelog.core.controller.cluster_state import ClusterState
 from tidelog.core.controller.eligible_leaders import Circumstances
+from tidelog.core.controller.kept_states import Change, Why
 from tidelog.core.controller.leader_election import LeaderChoice
-from tidelog.core.controller.state_machines import (
-    PARTITIONS_PER_WRITE,
-    Change,
-    Election,
-    StateMachines,
-    Why,
-)
-from tidelog.core.events import ElectionFailed, ElectionFailure, ElectionKind, StateWriteReason
+from tidelog.core.controller.state_machines import PARTITIONS_PER_WRITE, Election, StateMachines
+from tidelog.core.events import ElectionFailed
 from tidelog.core.keeper_paths import BROKER_EPOCHS, broker_epoch_path, broker_of
 from tidelog.core.keeper_port import ANY_VERSION, Children, Create, KeeperError, SetValue, StoredNode
 from tidelog.core.keeper_tasks import Procedure, Task
 from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
+from tidelog.core.reasons import ElectionFailure, ElectionKind, StateWriteReason
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_LEADER,

@@ -31,14 +31,15 @@ from tidelog.core import events
 from tidelog.core.assignments import NOT_MOVING, Brokers, Reassignment, TopicNode, reassigned
 from tidelog.core.controller import leader_election
 from tidelog.core.controller.cluster_state import ClusterState
+from tidelog.core.controller.kept_states import Why, successor
 from tidelog.core.controller.partition_changes import EligibleLeaderMachines
-from tidelog.core.controller.state_machines import StateMachines, Why, successor
-from tidelog.core.events import ElectionKind, StateWriteReason
+from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.keeper_paths import state_path, topic_path
 from tidelog.core.keeper_port import Get, KeeperError, SetValue
 from tidelog.core.keeper_tasks import Procedure, Task
 from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
-from tidelog.core.messages import (
+from tidelog.core.reasons import ElectionKind, StateWriteReason
+from tidelog.core.topic_messages import (
     AlterReassignmentRequest,
     AlterReassignmentResponse,
     ListReassignmentsRequest,

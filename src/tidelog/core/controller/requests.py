@@ -19,23 +19,25 @@ from tidelog.core.keeper_tasks import Job, Procedure, Task, TaskQueue
 from tidelog.core.messages import (
     AlterIsrRequest,
     AlterIsrResponse,
-    AlterReassignmentRequest,
-    AlterReassignmentResponse,
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    Message,
+    RelieveReplicaRequest,
+    RelieveReplicaResponse,
+)
+from tidelog.core.topic_messages import (
+    AlterReassignmentRequest,
+    AlterReassignmentResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicRequest,
     CreateTopicResponse,
     DeleteTopicRequest,
     DeleteTopicResponse,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
     ListReassignmentsRequest,
     ListReassignmentsResponse,
-    Message,
-    RelieveReplicaRequest,
-    RelieveReplicaResponse,
 )
 from tidelog.core.types import TopicPartition
 from tidelog.wire.errors import ErrorCode

@@ -10,10 +10,9 @@ from two rules here and from nothing else:
   dies together with the controller costs two. Before 2.0 it costs one as well: a new controller leaves the
   replicas of dead brokers alone.
 
-Every method that writes is a task step: it yields keeper operations (``keeper_tasks.py``). An event that
-changes many partitions, such as the death of a broker, writes them in one transaction, because single writes
-would each wait for the keeper's disk. A transaction is all or nothing. If it is refused because of another
-write, each change is tried alone.
+An event that changes many partitions, such as the death of a broker, writes them in one transaction
+(``kept_states``), because single writes would each wait for the keeper's disk. If that is refused because of
+another write, each change is tried alone.
 """
 
 from __future__ import annotations
@@ -27,37 +26,25 @@ from tidelog.core.context import Context
 from tidelog.core.controller import leader_election
 from tidelog.core.controller.broker_channels import ControlChannels, RequestBatch
 from tidelog.core.controller.cluster_state import ClusterState
+from tidelog.core.controller.kept_states import Change, KeptStates, Why, successor
 from tidelog.core.controller.phases import Phases
 from tidelog.core.controller.voting import Ballots
-from tidelog.core.events import ElectionKind, StateWriteReason
-from tidelog.core.keeper_paths import CONTROLLER_EPOCH, partition_path, partitions_path, state_path
+from tidelog.core.keeper_paths import partition_path, partitions_path, state_path
 from tidelog.core.keeper_port import (
-    Check,
     Create,
-    Get,
-    KeeperError,
-    Multi,
-    Result,
-    SetValue,
     StoredNode,
     Write,
 )
-from tidelog.core.keeper_tasks import Deposed, Procedure, Task, Together
+from tidelog.core.keeper_tasks import Procedure, Task
 from tidelog.core.machine_phases import PartitionPhase, ReplicaPhase
 from tidelog.core.messages import PartitionAssignment
-from tidelog.core.types import FIRST_EPOCH, NO_LEADER, BrokerId, LeaderEpoch, PartitionState, TopicPartition
+from tidelog.core.reasons import ElectionFailure, ElectionKind, StateWriteReason
+from tidelog.core.types import FIRST_EPOCH, NO_LEADER, BrokerId, PartitionState, TopicPartition
 
 Chooser = Callable[[PartitionState], leader_election.LeaderChoice | None]
 
 PARTITIONS_PER_WRITE = 100
 """A transaction of ZooKeeper must fit into a megabyte; this many partitions are some 50 kB."""
-
-
-class Why(NamedTuple):
-    """Why a state is written: see ``PartitionStateWritten``."""
-
-    reason: StateWriteReason | ElectionKind
-    absent: BrokerId | None = None
 
 
 class Election(NamedTuple):
@@ -67,21 +54,8 @@ class Election(NamedTuple):
     """The broker that must not lead any more, if that is the reason of the election."""
 
 
-class Change(NamedTuple):
-    """The new state of a partition; ``version`` is that of the state it replaces."""
-
-    tp: TopicPartition
-    state: PartitionState
-    version: int
-    why: Why
-
-
-def successor(state: PartitionState, leader: BrokerId, isr: tuple[BrokerId, ...]) -> PartitionState:
-    return replace(state, leader=leader, isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
-
-
-class StateMachines:
-    __slots__ = ("_fence", "_submit", "ballots", "batch", "channels", "cluster", "ctx", "in_office", "phases")
+class StateMachines(KeptStates):
+    __slots__ = ("_submit", "ballots", "batch", "in_office", "phases")
 
     def __init__(
         self,
@@ -91,14 +65,10 @@ class StateMachines:
         epoch_version: int,
         submit: Callable[[StateMachines, Callable[[], Task]], None],
     ) -> None:
-        self.ctx = ctx
-        self.cluster = cluster
-        self.channels = channels
+        super().__init__(ctx, cluster, channels, epoch_version)
         self.batch = RequestBatch(channels)
         self.ballots = Ballots(channels)
         self.phases = Phases(ctx, cluster)
-        self._fence = Check(CONTROLLER_EPOCH, epoch_version)
-        """The first write of every transaction: a deposed controller's writes fail as a whole."""
         self._submit = submit
         self.in_office = True
         """False once this controller has resigned."""
@@ -106,16 +76,6 @@ class StateMachines:
     def submit(self, task: Callable[[], Task]) -> None:
         """Queue a task that runs only while this broker is the controller."""
         self._submit(self, task)
-
-    def fenced(self, *writes: Write) -> Procedure[Result]:
-        """All writes or none; none if another controller has been elected. If they are refused,
-        ``Result.value`` is the index of the first failed write; None if they are too large together."""
-        result = yield Multi((self._fence, *writes))
-        if result.ok or result.error is KeeperError.TOO_LARGE:
-            return result
-        if result.value == 0:
-            raise Deposed
-        return Result(result.error, result.value - 1)
 
     # ------------------------------------------------------------ topics
 
@@ -135,54 +95,6 @@ class StateMachines:
             self.batch.add_deleted(partition)
         return removed
 
-    # ------------------------------------------------------------ writing a partition's state
-
-    def write_state(
-        self, tp: TopicPartition, state: PartitionState, version: int, why: Why
-    ) -> Procedure[bool]:
-        """Conditionally replace a partition's state. False: another broker wrote it, and it was read
-        again."""
-        if (yield from self.write_states((Change(tp, state, version, why),))):
-            return True
-        yield from self.read_state(tp)
-        return False
-
-    def write_states(self, changes: Sequence[Change]) -> Procedure[bool]:
-        """The same for several partitions, of which all are replaced or none."""
-        epoch = self.channels.controller_epoch
-        written = [
-            replace(state, controller_epoch=epoch, version=version + 1) for _, state, version, _ in changes
-        ]
-        result = yield from self.fenced(
-            *(
-                SetValue(state_path(change.tp), state, change.version)
-                for change, state in zip(changes, written, strict=True)
-            )
-        )
-        if result.ok:
-            for change, state in zip(changes, written, strict=True):
-                self._state_written(change.tp, state, change.why)
-        return result.ok
-
-    def _state_written(self, tp: TopicPartition, state: PartitionState, why: Why) -> None:
-        self.cluster.states[tp] = state
-        self.ctx.emit(events.PartitionStateWritten(self.ctx.broker, tp, state, *why))
-
-    def refresh_states(self, *tps: TopicPartition) -> Task:
-        """Where leaders write their ISR to the keeper themselves, the cached states may be outdated."""
-        known = [tp for tp in tps if tp in self.cluster.states]
-        if known and not self.ctx.generation.isr_through_controller:
-            found = yield Together(tuple(Get(state_path(tp)) for tp in known))
-            for tp, result in zip(known, found.value, strict=True):
-                self._state_read(tp, result)
-
-    def read_state(self, tp: TopicPartition) -> Task:
-        self._state_read(tp, (yield Get(state_path(tp))))
-
-    def _state_read(self, tp: TopicPartition, result: Result) -> None:
-        if result.ok:
-            self.cluster.states[tp] = replace(result.value.value, version=result.value.stat.version)
-
     # ------------------------------------------------------------ the partition machine
 
     def create_partitions(self, tps: Iterable[TopicPartition]) -> Task:
@@ -198,7 +110,7 @@ class StateMachines:
         for tp in uncreated:
             choice = leader_election.first_leader(cluster.assignments[tp], electable)
             if choice is None:
-                failure = events.ElectionFailure.NO_LIVE_REPLICA
+                failure = ElectionFailure.NO_LIVE_REPLICA
                 self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
                 continue
             leader, isr = choice
@@ -219,7 +131,7 @@ class StateMachines:
         result = yield from self.fenced(*writes)
         for tp, state in fresh:
             if result.ok:
-                self._state_written(tp, state, Why(StateWriteReason.CREATED))
+                self.state_written(tp, state, Why(StateWriteReason.CREATED))
             else:
                 yield from self._create_state(tp, state)
         self._created([tp for tp, _ in fresh if tp in self.cluster.states])
@@ -229,7 +141,7 @@ class StateMachines:
         yield Create(partition_path(tp))
         result = yield from self.fenced(Create(state_path(tp), state))
         if result.ok:
-            self._state_written(tp, state, Why(StateWriteReason.CREATED))
+            self.state_written(tp, state, Why(StateWriteReason.CREATED))
         else:
             yield from self.read_state(tp)
 
@@ -313,7 +225,7 @@ class StateMachines:
             if found:
                 self.batch.add(cluster.partition(tp), cluster.assignments[tp])
             else:
-                failure = events.ElectionFailure.NO_ELECTABLE_REPLICA
+                failure = ElectionFailure.NO_ELECTABLE_REPLICA
                 self.ctx.emit(events.ElectionFailed(self.ctx.broker, tp, failure))
 
     # ------------------------------------------------------------ the replica machine

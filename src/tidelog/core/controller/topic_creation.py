@@ -21,7 +21,7 @@ from tidelog.core.keeper_paths import TOPICS, config_path, topic_path
 from tidelog.core.keeper_port import Create, Get, KeeperError, Result, SetValue, StoredNode, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
 from tidelog.core.machine_phases import ReplicaPhase
-from tidelog.core.messages import (
+from tidelog.core.topic_messages import (
     BROKER_DEFAULT,
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -25,7 +25,8 @@ from tidelog.core.keeper_paths import DELETE_TOPICS, config_path, deletion_path,
 from tidelog.core.keeper_port import Children, Create, Delete, Get, KeeperError, Subtree
 from tidelog.core.keeper_tasks import Procedure, Task, Together
 from tidelog.core.machine_phases import ReplicaPhase
-from tidelog.core.messages import ControlResponse, DeleteTopicRequest, DeleteTopicResponse
+from tidelog.core.messages import ControlResponse
+from tidelog.core.topic_messages import DeleteTopicRequest, DeleteTopicResponse
 from tidelog.core.types import BrokerId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
-from tidelog.core.events import TruncationRule
 from tidelog.core.guards import Guards
 from tidelog.core.log_port import Batch, Log
 from tidelog.core.messages import EpochEndResponse
+from tidelog.core.reasons import TruncationRule
 from tidelog.core.replication.epoch_cache import EpochEnd
 from tidelog.core.types import (
     NO_EPOCH,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import ALL_GUARDS
 from tidelog.core.messages import EpochEndResponse
+from tidelog.core.reasons import TruncationRule
 from tidelog.core.replication.epoch_cache import UNDEFINED_END
 from tidelog.core.types import UNKNOWN_OFFSET
 

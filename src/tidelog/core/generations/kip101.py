@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.core.events import TruncationRule
 from tidelog.core.generations.base import Generation, truncate_to_high_watermark
 from tidelog.core.guards import EARLY_GUARDS
 from tidelog.core.log_port import Batch, Log, OutOfOrder
 from tidelog.core.messages import EpochEndResponse
+from tidelog.core.reasons import TruncationRule
 from tidelog.core.replication.epoch_cache import UNDEFINED_END, EpochEnd
 from tidelog.core.types import NO_EPOCH, UNKNOWN_OFFSET, LeaderEpoch
 

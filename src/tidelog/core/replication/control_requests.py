@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from tidelog.core import events
 from tidelog.core.effects import ReplyTo
 from tidelog.core.log_port import Storage, StorageFailure
-from tidelog.core.machine_phases import StrayReason
 from tidelog.core.messages import (
     NO_ERROR,
     ControlRequest,
@@ -34,6 +33,7 @@ from tidelog.core.messages import (
     VoteRequest,
     VoteResponse,
 )
+from tidelog.core.reasons import StrayReason
 from tidelog.core.replication.isr_proposals import IsrProposals
 from tidelog.core.replication.replica import Replica
 from tidelog.core.topic_configs import TopicConfigs

@@ -20,6 +20,7 @@ from tidelog.core.messages import (
     ListOffsetsRequest,
     ListOffsetsResponse,
 )
+from tidelog.core.reasons import TruncationRule
 from tidelog.core.types import NO_EPOCH, BrokerId, LeaderEpoch, Millis
 from tidelog.wire.errors import ErrorCode
 
@@ -191,7 +192,7 @@ class FollowerRole:
             if response.log_start_offset > self.log.end_offset:
                 self.replica.restart_at(response.log_start_offset)
             else:
-                self.replica.truncate_to(response.offset, events.TruncationRule.LEADER_LOG_SHORTER)
+                self.replica.truncate_to(response.offset, TruncationRule.LEADER_LOG_SHORTER)
         except StorageFailure as failure:
             self._storage_failed(failure, now)
         else:

@@ -15,6 +15,7 @@ from tidelog.core import events, keeper_paths
 from tidelog.core.keeper_port import ANY_VERSION, Create, Get, KeeperError, Result, SetValue
 from tidelog.core.keeper_tasks import KeeperClient
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
+from tidelog.core.reasons import StateWriteReason
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, Millis, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
@@ -85,7 +86,7 @@ class IsrProposals:
         if result.ok:
             response.version = result.value.version
             written = replace(state, version=result.value.version)
-            reason = events.StateWriteReason.ISR_WRITTEN
+            reason = StateWriteReason.ISR_WRITTEN
             self._ctx.emit(events.PartitionStateWritten(self._ctx.broker, tp, written, reason))
             self._note_later(tp, self._ctx.now)
         elif result.error is KeeperError.BAD_VERSION:

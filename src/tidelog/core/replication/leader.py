@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.core import events
 from tidelog.core.effects import ReplyTo
-from tidelog.core.events import LeadershipStart, WatermarkMoment
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import (
     ACKS_ALL,
@@ -33,6 +32,7 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tidelog.core.reasons import IsrChange, LeadershipStart, WatermarkMoment
 from tidelog.core.replication.delete_records import RecordDeletion
 from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
 from tidelog.core.replication.waiting_fetches import ParkedFetch, WaitingFetches
@@ -353,7 +353,7 @@ class LeaderRole:
             lagging = [b for b in others if self.followers[b].lags(config, end, now, complete_exempt=exempt)]
             if lagging:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
-                self._propose(isr, events.IsrChange[config.isr_rule.name])
+                self._propose(isr, IsrChange[config.isr_rule.name])
                 self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
 
     def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
@@ -368,9 +368,9 @@ class LeaderRole:
             return
         if guards.isr_entry_above_epoch_start and end < self.epoch_start:
             return
-        self._propose((*self.isr, broker), events.IsrChange.CAUGHT_UP)
+        self._propose((*self.isr, broker), IsrChange.CAUGHT_UP)
 
-    def _propose(self, isr: tuple[BrokerId, ...], reason: events.IsrChange) -> None:
+    def _propose(self, isr: tuple[BrokerId, ...], reason: IsrChange) -> None:
         ctx, replica = self.ctx, self.replica
         self._proposals += 1
         if ctx.generation.proposes_sorted_isr:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from tidelog.core import events
 from tidelog.core.context import Context
 from tidelog.core.effects import ReplyTo
-from tidelog.core.events import TruncationRule
 from tidelog.core.log_port import Batch, Log, StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
@@ -28,6 +27,7 @@ from tidelog.core.messages import (
     ProduceRequest,
     ProduceResponse,
 )
+from tidelog.core.reasons import TruncationRule
 from tidelog.core.replication.follower import FollowerRole
 from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
 from tidelog.core.replication.leader import LeaderRole

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, assert_never
 
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind, TruncationRule
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.types import NO_LEADER, InvariantViolation, Millis, TopicPartition
 from tidelog.faults import SEARCH_FAULTS
@@ -136,7 +137,7 @@ class EventCounter:
     def _written(self, event: e.PartitionStateWritten) -> None:
         if event.state.leader == NO_LEADER:
             self.marks["no_leader"] += 1
-        elif isinstance(event.reason, e.ElectionKind):
+        elif isinstance(event.reason, ElectionKind):
             mark = _election_mark(event.reason)
             if mark is not None:
                 self.marks[mark] += 1
@@ -181,36 +182,36 @@ class EventCounter:
         return isinstance(role, LeaderRole) and len(role.isr) >= self._min_insync
 
 
-def _election_mark(kind: e.ElectionKind) -> str | None:
+def _election_mark(kind: ElectionKind) -> str | None:
     match kind:
-        case e.ElectionKind.CLEAN:
+        case ElectionKind.CLEAN:
             return "clean_election"
-        case e.ElectionKind.UNCLEAN:
+        case ElectionKind.UNCLEAN:
             return "unclean_election"
-        case e.ElectionKind.PREFERRED:
+        case ElectionKind.PREFERRED:
             return "preferred_election"
-        case e.ElectionKind.MAJORITY:
+        case ElectionKind.MAJORITY:
             return "majority_election"
-        case e.ElectionKind.ELIGIBLE:
+        case ElectionKind.ELIGIBLE:
             return "eligible_election"
-        case e.ElectionKind.LAST_KNOWN_LEADER:
+        case ElectionKind.LAST_KNOWN_LEADER:
             return "last_known_election"
-        case e.ElectionKind.CONTROLLED_SHUTDOWN:
+        case ElectionKind.CONTROLLED_SHUTDOWN:
             return None  # no fault of a trial
-        case e.ElectionKind.REASSIGNED:
+        case ElectionKind.REASSIGNED:
             return "reassigned_election"
     assert_never(kind)
 
 
-def _truncation_mark(rule: e.TruncationRule) -> str:
+def _truncation_mark(rule: TruncationRule) -> str:
     match rule:
-        case e.TruncationRule.OWN_HIGH_WATERMARK:
+        case TruncationRule.OWN_HIGH_WATERMARK:
             return "truncated_to_watermark"
-        case e.TruncationRule.EPOCH_END_ON_LEADER | e.TruncationRule.EPOCH_END_HERE:
+        case TruncationRule.EPOCH_END_ON_LEADER | TruncationRule.EPOCH_END_HERE:
             return "truncated_by_epoch"
-        case e.TruncationRule.EPOCH_UNKNOWN:
+        case TruncationRule.EPOCH_UNKNOWN:
             return "truncated_again"
-        case e.TruncationRule.LEADER_LOG_SHORTER | e.TruncationRule.LEADER_LOG_STARTS_LATER:
+        case TruncationRule.LEADER_LOG_SHORTER | TruncationRule.LEADER_LOG_STARTS_LATER:
             return "truncated_to_leader"
     assert_never(rule)
 

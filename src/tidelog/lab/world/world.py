@@ -15,7 +15,8 @@ from tidelog.core.assignments import TopicNode
 from tidelog.core.effects import Stopped
 from tidelog.core.keeper_paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, SessionStarted, WatchFired
-from tidelog.core.messages import AlterReassignmentRequest, ElectLeadersRequest, Message
+from tidelog.core.messages import ElectLeadersRequest, Message
+from tidelog.core.topic_messages import AlterReassignmentRequest
 from tidelog.core.types import (
     FIRST_EPOCH,
     BrokerId,

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from tidelog.core.events import ElectionKind
+from tidelog.core.reasons import ElectionKind
 from tidelog.narrate.numbers import counted
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Circumstance, Finding
 from tidelog.pipeline.audit.kernels.replicas import SHORT_MAX

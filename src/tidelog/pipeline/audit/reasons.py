@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.narrate.reasons import reason_key
 

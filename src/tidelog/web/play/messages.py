@@ -11,6 +11,7 @@ from typing import Any
 
 from tidelog.core import keeper_port as k
 from tidelog.core import messages as m
+from tidelog.core import topic_messages
 from tidelog.core.types import NO_LEADER
 from tidelog.faults.places import Channel
 from tidelog.wire.errors import ErrorCode
@@ -78,8 +79,10 @@ _FIELDS: dict[type, Callable[[Any], Fields]] = {
     m.ControlledShutdownResponse: lambda v: {"error": error_name(v.error)},
     m.ElectLeadersRequest: lambda v: {},
     m.ElectLeadersResponse: lambda v: {"error": error_name(v.error)},
-    m.AlterReassignmentRequest: lambda v: {"replicas": "" if v.replicas is None else numbers(v.replicas)},
-    m.AlterReassignmentResponse: lambda v: {"error": error_name(v.error)},
+    topic_messages.AlterReassignmentRequest: lambda v: {
+        "replicas": "" if v.replicas is None else numbers(v.replicas)
+    },
+    topic_messages.AlterReassignmentResponse: lambda v: {"error": error_name(v.error)},
     m.VoteRequest: lambda v: {"epoch": v.leader_epoch},
     m.VoteResponse: lambda v: {"offset": v.end_offset, "error": error_name(v.error)},
     k.Create: lambda v: {"path": v.path},

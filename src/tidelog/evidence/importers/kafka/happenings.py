@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.core.events import ElectionKind, StateWriteReason, TruncationRule
+from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.evidence.event_schema import Row
 

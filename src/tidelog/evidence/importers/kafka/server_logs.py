@@ -18,7 +18,7 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import IO, Final
 
-from tidelog.core.events import ElectionKind, TruncationRule
+from tidelog.core.reasons import ElectionKind, TruncationRule
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.errors import reason
 from tidelog.evidence.importers.kafka.happenings import Cut, Happenings, Start, State, name_elections

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, assert_never
 
-from tidelog.core.events import ElectionKind, TruncationRule
+from tidelog.core.reasons import ElectionKind, TruncationRule
 from tidelog.pipeline.audit.causes.case import Case
 from tidelog.pipeline.audit.causes.history import Cut, Election
 from tidelog.pipeline.audit.findings import Circumstance
