@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from inspect import unwrap
 from pathlib import Path
 
 import pytest
@@ -111,14 +112,14 @@ def test_every_completer_answers_and_none_offers_what_does_not_fit():
 def _completers():
     import typer
 
-    def commands(group: typer.Typer):
-        for registered in group.registered_commands:
-            yield registered.callback
-        for sub in group.registered_groups:
-            assert sub.typer_instance is not None
-            yield from commands(sub.typer_instance)
+    def commands(group):
+        for found in group.commands.values():
+            if hasattr(found, "commands"):
+                yield from commands(found)
+            else:
+                yield unwrap(found.callback)
 
-    for callback in commands(app.app):
+    for callback in commands(app.command()):
         for parameter in typer.utils.get_params_from_function(callback).values():
             if complete := getattr(parameter.default, "autocompletion", None):
                 yield f"{callback.__name__} {parameter.name}", complete

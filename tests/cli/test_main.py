@@ -12,6 +12,7 @@ from tests.cli.calling import COMMAND, call, environment, refused, spawn
 
 import tidelog
 from tidelog.cli import app
+from tidelog.cli.app import ROWS
 from tidelog.core.generations import GENERATIONS
 
 
@@ -22,24 +23,8 @@ def test_version():
 def test_help_has_a_line_for_every_command_and_an_example():
     answer = call("--help")
     assert answer.code == 0
-    commands = (
-        "up",
-        "down",
-        "status",
-        "kill",
-        "produce",
-        "consume",
-        "groups",
-        "broker",
-        "keeper",
-        "topics",
-        "dump",
-        "scenario",
-        "explore",
-        "replay",
-    )
-    for name in commands:
-        assert any(line.startswith(f"  {name} ") for line in answer.lines)
+    for row in ROWS:
+        assert any(line.startswith(f"  {row.name} ") for line in answer.lines)
     assert "tidelog scenario run hw-loss" in answer.out
     assert max(map(len, answer.lines)) <= 80
 
@@ -68,6 +53,14 @@ def _tree(command: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
     yield path
     for name, child in getattr(command, "commands", {}).items():
         yield from _tree(child, (*path, name))
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself():
+    """The list is a table, because `--help` would import every command otherwise."""
+    made = app.command().commands
+    assert [(row.name, row.summary) for row in ROWS] == [
+        (name, each.get_short_help_str()) for name, each in made.items()
+    ]
 
 
 def test_every_command_has_short_help_that_is_whole_and_fits():

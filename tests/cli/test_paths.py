@@ -1,6 +1,7 @@
 """Paths are absolute from where they enter: what is handed on means the same file everywhere."""
 
 from collections.abc import Callable, Iterator
+from inspect import unwrap
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -8,22 +9,20 @@ import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.cli.calling import call, refused
 from tests.cli.clusters import READY, Up
-from typer import Typer
 
-from tidelog.cli.app import app
+from tidelog.cli.app import command
 from tidelog.cli.paths import absolute
 
 AS_TYPED = {"dump paths", "explore save", "lab export", "lab site", "sweep save"}
 """What is read or written at once, in this process, and printed as it was typed."""
 
 
-def functions(of: Typer, before: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
-    for command in of.registered_commands:
-        assert command.callback is not None
-        yield f"{before}{command.name}", command.callback
-    for group in of.registered_groups:
-        assert group.typer_instance is not None
-        yield from functions(group.typer_instance, f"{group.name} ")
+def functions(group: Any, before: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, found in group.commands.items():
+        if hasattr(found, "commands"):
+            yield from functions(found, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", unwrap(found.callback)
 
 
 def is_path(hint: Any) -> bool:
@@ -32,12 +31,12 @@ def is_path(hint: Any) -> bool:
 
 def test_every_option_that_takes_a_path_makes_it_absolute() -> None:
     relative = set()
-    for command, function in functions(app):
+    for name_of, function in functions(command()):
         for name, hint in get_type_hints(function, include_extras=True).items():
             if is_path(hint) and all(
                 getattr(option, "callback", None) is not absolute for option in hint.__metadata__
             ):
-                relative.add(f"{command} {name}")
+                relative.add(f"{name_of} {name}")
     assert relative == AS_TYPED
 
 

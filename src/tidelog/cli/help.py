@@ -48,14 +48,25 @@ class Group(TyperGroup):
         _write_parameters(self, ctx, formatter)
         self.format_commands(ctx, formatter)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def summaries(self, ctx: Any) -> list[tuple[str, str, str]]:
+        """Of each command: its group of commands, its name, what it does."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        shown = [(name, command) for name, command in found if command is not None and not command.hidden]
+        return [
+            (
+                getattr(command, "rich_help_panel", None) or "Commands",
+                name,
+                command.get_short_help_str(_NO_LIMIT),
+            )
+            for name, command in found
+            if command is not None and not command.hidden
+        ]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}
-        for name, command in shown:
-            title = getattr(command, "rich_help_panel", None) or "Commands"
-            sections.setdefault(title, []).append((name, command.get_short_help_str(_NO_LIMIT)))
-        _write(formatter, sections, max((len(name) for name, _ in shown), default=0))
+        shown = self.summaries(ctx)
+        for title, name, summary in shown:
+            sections.setdefault(title, []).append((name, summary))
+        _write(formatter, sections, max((len(name) for _, name, _ in shown), default=0))
 
 
 def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
