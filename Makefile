@@ -2,8 +2,8 @@
 # only, by `make tools`.
 
 PYTHON ?= python3
-# Two more than the two cores that the suite is made for: many tests wait most of the time.
-JOBS ?= 4
+# More than the two cores that the suite is made for: many tests wait most of the time.
+JOBS ?= 6
 
 # Hundreds of processes are started, and each would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=

@@ -17,7 +17,8 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 pytest_plugins = ["pytester", *without_entry_point()]
 
-PIPELINE = "tests/pipeline/"
+TOGETHER = ("tests/pipeline/", "tests/clients/", "tests/failover/")
+"""Folders whose tests share something dear: a Spark, or a cluster that ends with the last of them."""
 ONE_BY_ONE = "tests/process_stage/test_cluster_stage.py::test_the_whole_catalogue"
 """Long, many, and with nothing to share but their file."""
 
@@ -54,26 +55,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-class OneSpark(LoadFileScheduling):  # type: ignore[misc]
-    """The tests of a file go to one process, as do all that need Spark: a Java that has judged one piece of
-    evidence judges the next in a third of the time."""
+class ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc]
+    """The tests of a file go to one process, as do those of some folders: a Java that has judged one piece of
+    evidence judges the next in a third of the time, and an idle cluster costs processor time."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(ONE_BY_ONE):
             return nodeid
-        return PIPELINE if nodeid.startswith(PIPELINE) else str(super()._split_scope(nodeid))
+        folder = next((folder for folder in TOGETHER if nodeid.startswith(folder)), None)
+        return folder or str(super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSpark | None:
-    return OneSpark(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileOrFolder | None:
+    return ByFileOrFolder(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that need Spark come first, then files with slow tests: what comes last should be done
+    """Folders that stay together come first, then files with slow tests: what comes last should be done
     soon, or one process works while the others have nothing left."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not item.nodeid.startswith(PIPELINE), item.path not in slow))
+    items.sort(key=lambda item: (not item.nodeid.startswith(TOGETHER), item.path not in slow))
 
 
 @pytest.fixture(scope="session", name="against")

@@ -86,7 +86,7 @@ def start(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Tidelog
     return ApacheKafka(folder) if against.kafka else TidelogUp(folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if against.servers:
         yield Cluster(against.servers)
@@ -95,20 +95,20 @@ def cluster(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def topics(cluster: Cluster) -> Iterator[Topics]:
     topics = Topics(cluster)
     yield topics
     topics.delete_all()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def topic(topics: Topics) -> str:
     """A topic of three partitions that tests share: each looks only at what it wrote itself."""
     return topics.new(partitions=3)
 
 
-@pytest.fixture(scope="session", params=DRIVERS, ids=lambda driver: driver.name)
+@pytest.fixture(scope="package", params=DRIVERS, ids=lambda driver: driver.name)
 def client(request: pytest.FixtureRequest, cluster: Cluster) -> Driver:
     driver: type[Driver] = request.param
     return driver(cluster.bootstrap_servers)

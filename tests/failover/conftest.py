@@ -29,7 +29,7 @@ Controlled = Cluster | KafkaUnderControl
 NewTopic = Callable[..., str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controlled]:
     if against.servers:
         pytest.skip("the brokers of a cluster that runs elsewhere cannot be killed")

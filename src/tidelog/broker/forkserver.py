@@ -9,7 +9,8 @@ descriptors, the broker's standard input, output and error; the answer is `{"pid
 `{"ended": N, "code": C}` follows. A client waits for the answer before its next request.
 
 No broker outlives its cluster. Its standard input is a pipe from its supervisor; when it is closed, the
-supervisor is gone, and the broker shuts down as after SIGTERM.
+supervisor is gone, and the broker shuts down as after SIGTERM. The fork server stays until they have ended:
+it wakes those that are paused, and kills what has not ended in time.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 _REQUEST_BYTES_MAX = 64 * 1024
 _PATIENCE_SECONDS = 10.0
+"""For a broker whose supervisor is gone to shut down."""
+_ORPHANED_SECONDS = 2.0
+"""Until the kernel has given the children of a supervisor that was killed to another process."""
+_LOOK_SECONDS = 0.05
 
 
 def serve(control: socket.socket) -> None:
@@ -36,6 +42,7 @@ def serve(control: socket.socket) -> None:
 
     gc.collect()
     gc.freeze()  # so that the garbage collector does not write to, and thereby copy, shared pages
+    supervisor = os.getppid()
     running: set[int] = set()
     children, wake = os.pipe()
     os.set_blocking(wake, False)
@@ -47,9 +54,9 @@ def serve(control: socket.socket) -> None:
             os.read(children, 4096)
             _tell_who_ended(control, running)
         if control.fileno() in readable:
-            data, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES_MAX, 3)
+            data, descriptors = _request(control)
             if not data:
-                _wake_paused(running)
+                _see_them_end(running, supervisor)
                 return
             pid = os.fork()
             if pid == 0:
@@ -62,21 +69,48 @@ def serve(control: socket.socket) -> None:
             _send(control, {"pid": pid})
 
 
-def _wake_paused(brokers: set[int]) -> None:
-    """A broker paused with SIGSTOP would not notice that its cluster is gone."""
+def _request(control: socket.socket) -> tuple[bytes, list[int]]:
+    try:
+        data, descriptors, _, _ = socket.recv_fds(control, _REQUEST_BYTES_MAX, 3)
+    except ConnectionResetError:  # the supervisor was killed before it had read all answers
+        return b"", []
+    return data, descriptors
+
+
+def _see_them_end(running: set[int], supervisor: int) -> None:
+    """The socket is closed. Return at once if the supervisor lives and only needs no more brokers."""
+    _send_all(running, signal.SIGCONT)  # a paused broker would not notice that its cluster is gone
+    began = time.monotonic()
+    while True:
+        running -= {pid for pid, _ in _ended()}
+        waited = time.monotonic() - began
+        if not running or (waited > _ORPHANED_SECONDS and os.getppid() == supervisor):
+            return
+        if waited > _PATIENCE_SECONDS + _ORPHANED_SECONDS:
+            _send_all(running, signal.SIGKILL)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _send_all(brokers: set[int], sent: signal.Signals) -> None:
     for pid in brokers:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, sent)
 
 
 def _tell_who_ended(control: socket.socket, running: set[int]) -> None:
+    for pid, code in _ended():
+        running.discard(pid)
+        _send(control, {"ended": pid, "code": code})
+
+
+def _ended() -> Iterator[tuple[int, int]]:
+    """Brokers that have ended and have not been asked for yet, with their exit codes."""
     with suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid == 0:
                 return
-            running.discard(pid)
-            _send(control, {"ended": pid, "code": os.waitstatus_to_exitcode(status)})
+            yield pid, os.waitstatus_to_exitcode(status)
 
 
 def _send(control: socket.socket, message: dict[str, int]) -> None:
