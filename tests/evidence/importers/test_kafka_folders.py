@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from datetime import UTC
@@ -39,8 +40,10 @@ def imported(folders: list[Path], target: Path, logs: Path | None = None, **more
     return import_log_folders(source, target)
 
 
-def judged(folders: list[Path], target: Path, logs: Path | None = None) -> tuple[dict[str, Any], Found]:
-    imported(folders, target, logs)
+def judged(
+    folders: list[Path], target: Path, logs: Path | None = None, **more: Any
+) -> tuple[dict[str, Any], Found]:
+    imported(folders, target, logs, **more)
     verdict = audit(target, engine="local", with_report=False).verdict
     violations = {
         anomaly: [row for row in rows if row["severity"] == "violation"]
@@ -88,7 +91,7 @@ def test_planted_damage_is_named_and_nothing_else(version: str, tmp_path: Path) 
     first, *_, last = segments(folders[0], "orders-0")
     assert first != last
     tear(last)
-    _, broken = judged(folders, tmp_path / "e", unpacked(version) / "logs")
+    _, broken = judged(folders, tmp_path / "e", unpacked(version) / "logs", stopped=True)
     assert [(row["broker"], row["topic"], row["offset"]) for row in broken["damaged"]] == [
         (2, "accounts", damaged)
     ]
@@ -119,6 +122,20 @@ def test_a_segment_that_is_missing_between_others_is_a_hole(tmp_path: Path) -> N
     assert "no replica here holds them" in alone["missing copy"][0]["detail"]
 
 
+def test_a_replica_that_is_gone_as_a_whole(tmp_path: Path) -> None:
+    """Its folder, or all of its segments; the checkpoint of the disk still names it."""
+    folders = copied("4.3.1", "settled", tmp_path / "b")
+    shutil.rmtree(folders[0] / "orders-0")
+    for segment in segments(folders[1], "orders-1"):
+        segment.unlink()
+    _, broken = judged(folders, tmp_path / "e")
+    assert broken.keys() == {"missing copy"}
+    assert sorted((row["broker"], row["partition"], row["count"]) for row in broken["missing copy"]) == [
+        (1, 0, 150),
+        (2, 1, 150),
+    ]
+
+
 def test_a_transaction_that_its_coordinator_ended_hangs(tmp_path: Path) -> None:
     """The coordinator's log says that it was aborted, and no marker was written."""
     folders = copied("4.3.1", "settled", tmp_path / "b")
@@ -147,9 +164,54 @@ def test_a_transaction_that_its_coordinator_ended_hangs(tmp_path: Path) -> None:
     assert "CompleteAbort" in hanging["detail"]
 
 
+def test_a_coordinator_that_was_copied_later_accuses_no_transaction(tmp_path: Path) -> None:
+    """It says that a transaction ended, but the log of the partition does not go on behind that moment: the
+    marker may have come after it was copied."""
+    folders = copied("4.3.1", "settled", tmp_path / "b")
+    payments = [segments(folder, "payments-0")[-1] for folder in folders[:3]]
+    for segment in payments:  # before the marker of the last transaction, which was committed
+        cut_tail(segment)
+    _, broken = judged(folders, tmp_path / "e")
+    assert not broken
+    last = [row for row in rows_of(tmp_path / "e", TRANSACTIONS) if row["first_offset"] > 12]
+    assert {(row["transactional_id"], row.get("coordinator_state")) for row in last} == {("payments-c", None)}
+    _, broken = judged(folders, tmp_path / "stopped", stopped=True)
+    assert [row["producer"] for row in broken["hanging transaction"]] == ["payments-c"]
+
+
 def _transactions(folders: list[Path], target: Path) -> list[dict[str, Any]]:
     imported(folders, target)
     return list(rows_of(target, TRANSACTIONS))
+
+
+def test_a_high_watermark_that_was_copied_after_its_log_accuses_nobody(tmp_path: Path) -> None:
+    """As `cp` copies the folder of a running broker. If it did not run, the end of the log is lost."""
+    folders = copied("4.3.1", "settled", tmp_path / "b")
+    cut_tail(segments(folders[1], "orders-1")[-1])
+    verdict, broken = judged(folders, tmp_path / "e")
+    assert not broken
+    assert any("the end of log orders-1 of broker 2" in words for words in verdict["unjudged"])
+    _, broken = judged(folders, tmp_path / "stopped", stopped=True)
+    assert [(row["broker"], row["count"]) for row in broken["missing copy"]] == [(2, 10)]
+
+
+def test_a_replica_that_is_out_of_sync_may_differ_above_its_high_watermark(tmp_path: Path) -> None:
+    """A leader that died holds what no other got, until it comes back and truncates: that breaks nothing.
+    One that was the only replica in sync had committed it, though its checkpoint does not say so yet."""
+    folders = copied("4.3.1", "crashed", tmp_path / "b")
+    # No replica of orders is in sync; by the metadata log broker 1 alone may lead again.
+    for number, epoch in ((0, 2), (1, 0), (2, 2)):
+        end = 120
+        record = Record(key=b"k", value=f"of epoch {epoch}".encode(), timestamp=1)
+        with segments(folders[number], "orders-0")[-1].open("ab") as file:
+            file.write(end.to_bytes(8, "big") + build_batch([record], leader_epoch=epoch)[8:])
+    marks = folders[0] / "replication-offset-checkpoint"
+    marks.write_text(marks.read_text().replace("accounts 0 60", "accounts 0 40"))
+    verdict, broken = judged(folders, tmp_path / "e")
+    stale = [row for row in verdict["examples"]["diverged"] if row["topic"] == "orders"]
+    assert [(row["severity"], row["offset"], row["broker"]) for row in stale] == [("notice", 120, 2)]
+    assert sorted(row["offset"] for row in broken["diverged"]) == list(range(40, 50))
+    assert [row["count"] for row in broken["unclean election"]] == [20]
 
 
 def test_too_few_whole_copies(tmp_path: Path) -> None:
@@ -157,7 +219,7 @@ def test_too_few_whole_copies(tmp_path: Path) -> None:
     folders = copied("4.3.1", "settled", tmp_path / "b")
     for folder in folders[1:3]:
         cut_tail(segments(folder, "orders-0")[-1])
-    _, broken = judged(folders, tmp_path / "e")
+    _, broken = judged(folders, tmp_path / "e", stopped=True)
     assert [(row["topic"], row["partition"], row["count"]) for row in broken["too few copies"]] == [
         ("orders", 0, 1)
     ]
@@ -213,10 +275,14 @@ def test_allocated_index_and_segment_files_are_no_damage(tmp_path: Path) -> None
     for folder in folders:
         for path in folder.rglob("*.index"):
             os.truncate(path, 10 << 20)
+            assert path.stat().st_blocks < 1000, "this file system has no holes"
         os.truncate(segments(folder, "accounts-0")[-1], 1 << 20)
     verdict, broken = judged(folders, tmp_path / "e")
     assert not broken
     assert verdict["totals"]["records"]["1"] == 397
+    copies = list((tmp_path / "e").rglob("*.index"))
+    assert {path.stat().st_size for path in copies} == {10 << 20}
+    assert all(path.stat().st_blocks < 1000 for path in copies)  # of 512 bytes: holes were not filled
 
 
 def test_an_import_that_was_killed_goes_on(tmp_path: Path) -> None:

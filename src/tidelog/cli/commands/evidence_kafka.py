@@ -55,6 +55,13 @@ Zone = Annotated[
     str | None,
     value("NAME", "Time zone of the log files, such as UTC.", "--log-time-zone", default="this machine's"),
 ]
+Stopped = Annotated[
+    bool,
+    typer.Option(
+        "--stopped",
+        help="The brokers did not run when their folders were copied, so a log that ends early lost its end.",
+    ),
+]
 
 
 def import_kafka(
@@ -64,6 +71,7 @@ def import_kafka(
     server_logs: ServerLogs = None,
     segments: Segments = "reference",
     log_time_zone: Zone = None,
+    stopped: Stopped = False,
     as_json: JsonOption = False,
 ) -> int:
     """Import log folders of Apache Kafka brokers (0.11 to 4.x).
@@ -86,6 +94,7 @@ def import_kafka(
         [Path(path).absolute() for path in server_logs or ()],
         Placing(one_of("way to bring in segments", segments, tuple(Placing))),
         _zone(log_time_zone),
+        stopped,
     )
     try:
         with watched(quiet=as_json) as progress:
@@ -125,9 +134,9 @@ def _size(count: int) -> str:
 
 def _lines(done: ImportedCluster) -> list[str]:
     found = [
-        f"brokers {', '.join(map(str, done.brokers))}: {counted(done.replicas, 'replica')} of "
-        f"{counted(done.partitions, 'partition')} of {counted(done.topics, 'topic')}, "
-        f"{counted(done.segments, 'segment')}, {_size(done.bytes)}"
+        f"broker{'s' * (len(done.brokers) != 1)} {', '.join(map(str, done.brokers))}: "
+        f"{counted(done.replicas, 'replica')} of {counted(done.partitions, 'partition')} of "
+        f"{counted(done.topics, 'topic')}, {counted(done.segments, 'segment')}, {_size(done.bytes)}"
     ]
     if done.events:
         found.append(

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from tidelog.core.reasons import ElectionKind
+from tidelog.evidence.importers.kafka.coordinator_log import ONGOING
 from tidelog.narrate.numbers import counted
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Circumstance, Finding
 from tidelog.pipeline.audit.kernels.replicas import SHORT_MAX
@@ -23,7 +24,6 @@ from tidelog.pipeline.audit.partitions import Part, Place, Replica
 
 Row = Mapping[str, Any]
 
-_ONGOING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 _UNCLEAN: Final = frozenset({ElectionKind.UNCLEAN, ElectionKind.LAST_KNOWN_LEADER})
 
 
@@ -36,7 +36,8 @@ def cut_off(parts: Iterable[Part]) -> Iterator[Finding]:
         for broker, replica in sorted(part.replicas.items()):
             short = replica.high_watermark - replica.end
             told = replica.in_sync and part.broker is not None and part.end - replica.end > SHORT_MAX
-            if short > 0 and not told:
+            if short > 0 and not told and not replica.end_is_open:
+                where = f"ends at {replica.end}, below" if replica.files else "has no log of it any more, but"
                 yield Finding(
                     "missing copy",
                     VIOLATION,
@@ -44,8 +45,8 @@ def cut_off(parts: Iterable[Part]) -> Iterator[Finding]:
                     replica.end,
                     broker=broker,
                     count=short,
-                    detail=f"broker {broker} ends at {replica.end}, below its own high watermark "
-                    f"{replica.high_watermark}: {counted(short, 'committed record')} are gone from its end",
+                    detail=f"broker {broker} {where} its own high watermark {replica.high_watermark}: "
+                    f"{counted(short, 'committed record')} are gone from its end",
                 )
 
 
@@ -101,7 +102,8 @@ def too_few(
         whole = [
             broker
             for broker, replica in part.replicas.items()
-            if replica.end >= replica.high_watermark and broker not in damaged.get(part.number, ())
+            if (replica.end >= replica.high_watermark or replica.end_is_open)
+            and broker not in damaged.get(part.number, ())
         ]
         if len(whole) < wanted:
             yield Finding(
@@ -208,8 +210,8 @@ def _hanging(part: Part, row: Row, now_ms: int) -> Finding:
     overdue = row["timeout_ms"] is not None and now_ms - row["last_ms"] > 2 * row["timeout_ms"]
     if state is None:
         severity, circumstance = NOTICE, Circumstance.COORDINATOR_ABSENT
-        words = "the coordinator's log is not here"
-    elif state in _ONGOING and kept and not overdue:
+        words = "what its coordinator knew at that moment is not here"
+    elif state in ONGOING and kept and not overdue:
         severity, circumstance = NOTICE, Circumstance.TRANSACTION_OPEN
         words = f"its coordinator says {state}"
     else:

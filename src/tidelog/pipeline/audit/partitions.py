@@ -25,6 +25,8 @@ class Replica:
     """None: unknown."""
     leads: bool
     in_office: bool
+    end_is_open: bool = False
+    """Whether it may have been written to while it was copied, so that its end says nothing."""
     files: tuple[tuple[int, str], ...] = ()
     """Base offset and name of each segment file."""
 
@@ -81,13 +83,14 @@ def list_partitions(topics: Sequence[Row], replicas: Sequence[Row], places: Coll
         configs = dict(topic.get("configs") or {})
         end = dict(topic.get("ends") or {}).get(str(partition))
         start = dict(topic.get("starts") or {}).get(str(partition))
+        open_ends = dict(topic.get("open_ends") or {}).get(str(partition), ())
         found.append(
             Part(
                 number,
                 name,
                 partition,
                 {
-                    broker: _replica(broker, rows)
+                    broker: _replica(broker, rows, broker in open_ends)
                     for broker, rows in by_place.get((name, partition), {}).items()
                 },
                 min_insync=int(configs.get("min.insync.replicas", 1)),
@@ -99,7 +102,7 @@ def list_partitions(topics: Sequence[Row], replicas: Sequence[Row], places: Coll
     return found
 
 
-def _replica(broker: int, rows: Sequence[Row]) -> Replica:
+def _replica(broker: int, rows: Sequence[Row], end_is_open: bool) -> Replica:
     def most(column: str) -> int | None:
         return max((row[column] for row in rows if row[column] is not None), default=None)
 
@@ -113,6 +116,7 @@ def _replica(broker: int, rows: Sequence[Row]) -> Replica:
         None if isr is None else broker in isr,
         most("leader") == broker,
         roles == {None} or "leader" in roles,
+        end_is_open,
         tuple(sorted((row["base_offset"] or 0, row["file"]) for row in rows if row.get("file"))),
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.core.types import TopicPartition
 from tidelog.evidence.importers.kafka.segment_files import SegmentFile
 from tidelog.wire.batch import CorruptBatch
 from tidelog.wire.codec import decode
@@ -30,6 +31,8 @@ STATES: Final = (
     "Dead",
     "PrepareEpochFence",
 )
+
+ONGOING: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 
 
 @struct
@@ -66,14 +69,23 @@ class Coordinated:
     state: str
     timeout_ms: int
     partitions: frozenset[tuple[str, int]]
+    updated_ms: int
+
+    def has_open(self, producer_epoch: int, tp: TopicPartition) -> bool:
+        """Whether a transaction of this producer goes on in the partition."""
+        return (
+            self.state in ONGOING and self.producer_epoch == producer_epoch and tuple(tp) in self.partitions
+        )
 
 
-def read_coordinator(segments: Iterable[SegmentFile]) -> dict[str, Coordinated]:
-    """By transactional id. What cannot be decoded is passed over: the audit of the topic's replicas names
-    damage."""
+def read_coordinator(segments: Iterable[SegmentFile]) -> tuple[dict[str, Coordinated], int]:
+    """By transactional id; and the newest timestamp. What cannot be decoded is passed over: the audit of the
+    topic's replicas names damage."""
     found: dict[str, Coordinated] = {}
+    newest_ms = -1
     for segment in segments:
         for header in segment.headers():
+            newest_ms = max(newest_ms, header.max_timestamp)
             if header.control or header.magic < 2:
                 continue
             try:
@@ -81,7 +93,7 @@ def read_coordinator(segments: Iterable[SegmentFile]) -> dict[str, Coordinated]:
                     _take(found, record.key, record.value)
             except (CorruptBatch, ProtocolError, ValueError):
                 continue
-    return found
+    return found, newest_ms
 
 
 def _take(found: dict[str, Coordinated], key: bytes | None, value: bytes | None) -> None:
@@ -105,4 +117,5 @@ def _take(found: dict[str, Coordinated], key: bytes | None, value: bytes | None)
             for topic in state.transaction_partitions or ()
             for partition in topic.partition_ids
         ),
+        state.last_update_ms,
     )

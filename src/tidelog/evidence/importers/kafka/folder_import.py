@@ -12,27 +12,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Final
 
 from tidelog._version import __version__
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import TopicPartition
 from tidelog.errors import reason
 from tidelog.evidence.event_schema import Row
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceError, EvidenceFolder, Manifest
 from tidelog.evidence.importers.kafka import coordinator_log
-from tidelog.evidence.importers.kafka.coordinator_log import Coordinated, read_coordinator
+from tidelog.evidence.importers.kafka.coordinators import Coordinators
 from tidelog.evidence.importers.kafka.happenings import Happenings, State, event_rows, topic_settings
 from tidelog.evidence.importers.kafka.journal import ImportJournal
 from tidelog.evidence.importers.kafka.log_folders import METADATA, LogFolder, LogFolderError, find_log_folders
 from tidelog.evidence.importers.kafka.metadata_log import end_of, read_metadata
+from tidelog.evidence.importers.kafka.moments import Moments
 from tidelog.evidence.importers.kafka.placing import Placing, copy
 from tidelog.evidence.importers.kafka.replica import Replica, import_replica
-from tidelog.evidence.importers.kafka.segment_files import SegmentFile
 from tidelog.evidence.importers.kafka.server_logs import log_files, read_server_logs
 from tidelog.evidence.parquet.parts import PartWriter
 from tidelog.evidence.tables import EVENTS, REPLICAS, TRANSACTIONS, Table
@@ -41,6 +41,8 @@ from tidelog.storage.log_folder import META
 
 IMPORT: Final = "import_kafka"
 """The setting of the manifest that says what was imported."""
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+_UNCLEAN: Final = {ElectionKind.UNCLEAN, ElectionKind.LAST_KNOWN_LEADER}
 _COMPACTED: Final = {"__consumer_offsets", coordinator_log.TOPIC, "__share_group_state"}
 
 Progress = Callable[[int, int, str], object]
@@ -56,12 +58,15 @@ class Source:
     segments: Placing = Placing.REFERENCE
     zone: tzinfo | None = None
     """Of the times in log files; None: this machine's."""
+    stopped: bool = False
+    """Whether the brokers did not run when their folders were copied."""
 
     def as_setting(self) -> dict[str, Any]:
         return {
             "folders": [str(each) for each in self.folders],
             "server_logs": [str(path) for path in self.server_logs],
             "segments": str(self.segments),
+            "stopped": self.stopped,
         }
 
 
@@ -157,6 +162,7 @@ class _Importer:
         self._journal = ImportJournal(evidence.journal)
         self._resumed = len(self._journal.done)
         self._counts = ImportedCluster()
+        self._moments = Moments((), ())
 
     # ------------------------------------------------------------ replicas
 
@@ -200,12 +206,20 @@ class _Importer:
             (each for each in everything if each.tp != METADATA),
             key=lambda each: (each.tp, each.broker),
         )
+        running = {f.broker for f in self._folders if not (f.stopped_cleanly or self._source.stopped)}
+        self._moments = Moments(everything, {folder.broker for folder in self._folders} - running)
         found = self._happenings(everything, told)
         states = found.last_states()
+        alone = found.ruled_alone()
+        for replica in replicas:
+            # Its checkpoint is some seconds old, and it may have died since.
+            if replica.epochs and replica.epochs[-1][0] == alone.get((replica.tp, replica.broker)):
+                replica.high_watermark = replica.end
         epochs: dict[TopicPartition, dict[int, list[tuple[int, int]]]] = {}
         for replica in replicas:
             epochs.setdefault(replica.tp, {})[replica.broker] = replica.epochs
-        self._write(REPLICAS, self._replica_rows(replicas, states))
+        gone = list(self._gone(replicas, states))
+        self._write(REPLICAS, self._replica_rows([*replicas, *gone], states))
         events = list(event_rows(found, epochs))
         self._write(EVENTS, events)
         self._write(TRANSACTIONS, self._transaction_rows(replicas))
@@ -228,10 +242,22 @@ class _Importer:
         found = Happenings()
         if copies:
             found, trouble = read_metadata(max(copies, key=end_of))
+            found.in_kraft = True
             for words in trouble:
                 self._evidence.manifest.lacks("a part of the metadata log", words)
         found.merge(told)
         return found
+
+    def _gone(self, replicas: Sequence[Replica], states: dict[TopicPartition, State]) -> Iterator[Replica]:
+        """Replicas in sync of which nothing is left but a line in the checkpoint of their disk."""
+        here = {(replica.tp, replica.broker) for replica in replicas}
+        topics = {replica.tp for replica in replicas} | states.keys()
+        for folder in self._folders:
+            for tp, mark in folder.checkpoints.get(HIGH_WATERMARKS, {}).items():
+                in_sync = tp not in states or folder.broker in (states[tp].isr or states[tp].elr)
+                if mark and tp in topics and in_sync and (tp, folder.broker) not in here:
+                    path = self._target(folder) / str(tp)
+                    yield Replica(tp, folder.broker, path, 0, 0, mark, None, [], [])
 
     def _replica_rows(self, replicas: Sequence[Replica], states: dict[TopicPartition, State]) -> list[Row]:
         rows: list[Row] = []
@@ -242,18 +268,19 @@ class _Importer:
                 known = {
                     "leader": state.leader,
                     "leader_epoch": state.leader_epoch,
-                    "isr": list(state.isr),
+                    # Those that may lead next: where none is in sync, the eligible ones.
+                    "isr": list(state.isr or state.elr),
                     "role": "leader" if state.leader == replica.broker else "follower",
                 }
             rows += [row | known for row in replica.rows(self._evidence.path)]
         return rows
 
     def _transaction_rows(self, replicas: Sequence[Replica]) -> list[Row]:
-        coordinated, whole = self._coordinated(replicas)
+        coordinated = self._coordinated(replicas)
         rows: list[Row] = []
         for replica in replicas:
             for begun in replica.open_transactions:
-                known = coordinated.get(begun.producer_id)
+                known = coordinated.of(replica, begun, self._moments)
                 rows.append(
                     {
                         "broker": replica.broker,
@@ -265,31 +292,21 @@ class _Importer:
                         "last_offset": begun.last_offset,
                         "started_ms": begun.started_ms,
                         "last_ms": begun.last_ms,
-                        "transactional_id": known and known.transactional_id,
-                        "coordinator_epoch": known and known.producer_epoch,
-                        "coordinator_state": known.state if known else ("Unknown" if whole else None),
-                        "coordinator_lists_partition": known and tuple(replica.tp) in known.partitions,
-                        "timeout_ms": known and known.timeout_ms,
+                        **known,
                     }
                 )
         self._counts.open_transactions = len({(r["topic"], r["partition"], r["producer_id"]) for r in rows})
         return rows
 
-    def _coordinated(self, replicas: Sequence[Replica]) -> tuple[dict[int, Coordinated], bool]:
-        """What coordinators know, by producer id, and whether all their partitions are here."""
+    def _coordinated(self, replicas: Sequence[Replica]) -> Coordinators:
+        """Of each partition of the coordinator's log, the longest copy."""
         longest: dict[int, Replica] = {}
         for replica in replicas:
             if replica.tp.topic == coordinator_log.TOPIC:
                 known = longest.get(replica.tp.partition)
                 if known is None or replica.end > known.end:
                     longest[replica.tp.partition] = replica
-        found: dict[int, Coordinated] = {}
-        for replica in longest.values():
-            with ExitStack() as stack:
-                segments = [stack.enter_context(SegmentFile(path)) for path, _, _ in replica.segments]
-                for each in read_coordinator(segments).values():
-                    found[each.producer_id] = each
-        return found, sorted(longest) == list(range(len(longest))) and bool(longest)
+        return Coordinators(longest)
 
     # ------------------------------------------------------------ the manifest
 
@@ -324,7 +341,7 @@ class _Importer:
         counts.segments = sum(len(replica.segments) for replica in replicas)
         counts.bytes = sum(size for replica in replicas for _, _, size in replica.segments)
         counts.events = len(events)
-        counts.unclean_elections = sum(row.get("rule") == "unclean" for row in events)
+        counts.unclean_elections = sum(row.get("rule") in _UNCLEAN for row in events)
         counts.resumed = self._resumed
 
     def _topics(self, replicas: Sequence[Replica], found: Happenings) -> list[dict[str, Any]]:
@@ -332,16 +349,23 @@ class _Importer:
         topics: dict[str, dict[str, Any]] = {}
         for replica in replicas:
             name, partition = replica.tp.topic, replica.tp.partition
-            topic = topics.setdefault(name, {"name": name, "partitions": 0, "configs": {}, "ends": {}})
+            topic = topics.setdefault(name, {"name": name, "partitions": 0, "ends": {}, "open_ends": {}})
             topic["partitions"] = max(topic["partitions"], partition + 1)
             if replica.high_watermark is not None:
                 end = topic["ends"].get(str(partition), 0)
                 topic["ends"][str(partition)] = max(end, replica.high_watermark)
+            if not self._moments.is_final(replica):
+                topic["open_ends"].setdefault(str(partition), []).append(replica.broker)
         for name, topic in topics.items():
             topic["configs"] = topic_settings(found, name)
             topic["assigned"] = {
                 str(tp.partition): list(brokers) for tp, brokers in found.replicas.items() if tp.topic == name
             }
+            if found.in_kraft and _MIN_IN_SYNC in topic["configs"]:
+                # Its brokers do not ask for more replicas than a partition has.
+                copies = [len(brokers) for brokers in topic["assigned"].values()]
+                wanted = min([int(topic["configs"][_MIN_IN_SYNC]), *copies])
+                topic["configs"][_MIN_IN_SYNC] = str(wanted)
             if name in _COMPACTED or name in cleaned:
                 topic["configs"].setdefault("cleanup.policy", "compact")
         return list(topics.values())
@@ -367,16 +391,30 @@ class _Importer:
         for folder in self._folders:
             for name, why in folder.trouble.items():
                 lacks(f"{name} of broker {folder.broker}", why)
-            if HIGH_WATERMARKS not in folder.checkpoints and set(folder.logs) - {METADATA}:
+            absent_marks = HIGH_WATERMARKS not in folder.checkpoints | folder.trouble
+            if absent_marks and set(folder.logs) - {METADATA}:
                 lacks(f"high watermarks of broker {folder.broker}", f"{folder.path} has no {HIGH_WATERMARKS}")
             if folder.passed_over:
                 lacks(f"{folder.passed_over} folders of broker {folder.broker}", "deleted, moved or stray")
+        for broker, ends in sorted(self._open_ends(replicas).items()):
+            lacks(
+                f"the end of {_listed(ends, 'log')} of broker {broker}",
+                "its high watermark is behind it: the folder was copied while the broker ran, or records are "
+                "gone; if it did not run, import again with --stopped",
+            )
         for replica in replicas:
             for what, why in replica.notes:
                 lacks(what, why)
 
+    def _open_ends(self, replicas: Sequence[Replica]) -> dict[int, list[TopicPartition]]:
+        found: dict[int, list[TopicPartition]] = {}
+        for replica in replicas:
+            if (replica.high_watermark or 0) > replica.end and not self._moments.is_final(replica):
+                found.setdefault(replica.broker, []).append(replica.tp)
+        return found
+
 
 def _listed(names: Any, noun: str = "topic", most: int = 3) -> str:
-    listed = list(names)
+    listed = [str(name) for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
     return f"{noun}{'s' if len(listed) > 1 else ''} {', '.join(listed[:most])}{more}"

@@ -113,6 +113,8 @@ class Happenings:
     """Settings of the cluster that topics inherit."""
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
+    in_kraft: bool = False
+    """Whether it is a cluster without ZooKeeper."""
 
     def last_states(self) -> dict[TopicPartition, State]:
         found: dict[TopicPartition, State] = {}
@@ -121,6 +123,21 @@ class Happenings:
             if known is None or _age(state) >= _age(known):
                 found[state.tp] = state
         return found
+
+    def ruled_alone(self) -> dict[tuple[TopicPartition, int], int]:
+        """Brokers that were the only replica in sync when they last led, with the leader epoch. Until it ends
+        everything that they wrote was committed at once, unless more replicas were wanted for that."""
+        last = {(state.tp, state.leader): state for state in self.states}
+        return {
+            place: state.leader_epoch
+            for place, state in last.items()
+            if state.isr == (state.leader,) and self._commits_alone(state.tp.topic)
+        }
+
+    def _commits_alone(self, topic: str) -> bool:
+        # In KRaft clusters a high watermark waits for min.insync.replicas.
+        wanted = topic_settings(self, topic).get("min.insync.replicas", "1")
+        return not self.in_kraft or int(wanted) <= 1
 
     def merge(self, logs: Happenings) -> None:
         """Take from log files what the metadata log does not say, or says less exactly."""

@@ -66,20 +66,29 @@ class Replica:
     """Each file with its end, exclusive, and its size."""
     open_transactions: list[OpenTransaction] = field(default_factory=list)
     last_ms: int = -1
+    """The newest timestamp behind the producer snapshot; -1: there is none."""
+    modified_ms: int = 0
+    """When the broker last wrote to its segments, by the source's file."""
     notes: list[tuple[str, str]] = field(default_factory=list)
     """What is missing, and why."""
 
     def rows(self, root: Path) -> Iterator[Row]:
         """Of the table `replicas`, without what is known of the partition as a whole."""
-        for path, end, size in self.segments:
-            yield {
-                "broker": self.broker,
-                "topic": self.tp.topic,
-                "partition": self.tp.partition,
+        segments: Iterator[Row] = (
+            {
                 "file": str(path.relative_to(root)),
                 "base_offset": int(path.stem),
                 "end_offset": end,
                 "bytes": size,
+            }
+            for path, end, size in self.segments
+        )
+        for segment in segments if self.segments else ({},):
+            yield {
+                "broker": self.broker,
+                "topic": self.tp.topic,
+                "partition": self.tp.partition,
+                **segment,
                 "log_start_offset": self.start,
                 "log_end_offset": self.end,
                 "high_watermark": self.high_watermark,
@@ -114,7 +123,10 @@ def import_replica(source: LogFolder, tp: TopicPartition, target: Path, how: Pla
                 copy(folder / name, target / name)
     if not kept:
         return None
-    return _read(source, tp, target, kept, notes)
+    found = _read(source, tp, target, kept, notes)
+    with suppress(FileNotFoundError):
+        found.modified_ms = (folder / kept[-1].name).stat().st_mtime_ns // 1_000_000
+    return found
 
 
 def _read(

@@ -123,9 +123,10 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
     if len(names) == 1 and len({row["leader_epoch"] for _, _, row in held}) == 1:
         told.append(_inside(right[2], other[2]))
     above = part.known and offset >= part.end
+    stale = all(_may_be_stale(part, offset, right, each) for each in held if each[1] != right[1])
     return Finding(
         "diverged",
-        NOTICE if above else VIOLATION,
+        NOTICE if above or stale else VIOLATION,
         part.number,
         offset,
         other[2]["leader_epoch"],
@@ -140,6 +141,17 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
             own_us=_sent_us(right[2]),
         ),
     )
+
+
+def _may_be_stale(
+    part: Part, offset: int, right: tuple[int, int, dict[str, Any]], other: tuple[int, int, dict[str, Any]]
+) -> bool:
+    """A replica that is not in sync keeps what an earlier leader gave it and nothing shows to be committed,
+    until it comes back and truncates."""
+    replica = part.replicas[other[0]]
+    epochs = other[2]["leader_epoch"], right[2]["leader_epoch"]
+    older = None not in epochs and epochs[0] < epochs[1]
+    return older and replica.in_sync is False and offset >= replica.high_watermark
 
 
 def _sent_us(row: dict[str, Any]) -> int | None:
@@ -197,8 +209,9 @@ def too_short(parts: list[Part]) -> Iterator[Finding]:
     """Replicas in sync whose log ends far below the committed end."""
     for part in parts:
         for broker, replica in sorted(part.replicas.items()):
-            short = part.end - replica.end
-            if part.broker is not None and replica.in_sync and short > SHORT_MAX:
+            short = part.end - max(replica.end, part.start)
+            seen = part.broker is not None and not replica.end_is_open
+            if seen and replica.in_sync and short > SHORT_MAX:
                 yield Finding(
                     "missing copy",
                     VIOLATION,
@@ -207,6 +220,6 @@ def too_short(parts: list[Part]) -> Iterator[Finding]:
                     broker=broker,
                     count=short,
                     detail=f"broker {broker}, which is in sync, ends at {replica.end}, {short} records below "
-                    f"the committed end",
+                    "the committed end" + ("" if replica.files else ": its log is gone"),
                     facts=Facts(at_end=True),
                 )
