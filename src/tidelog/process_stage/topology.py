@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidelog.cluster.network.relays.switchboard import Switchboard
 from tidelog.faults.places import KEEPER, Node
-from tidelog.scenario.keeper_members import Ensemble, KeeperMember, nearest_first
+from tidelog.scenario.keeper_members import Ensemble, KeeperMember
 from tidelog.scenario.setup import Setup
 
 Pair = tuple[Node, Node]
@@ -120,8 +120,7 @@ class Topology:
         return reach
 
     def _connects(self, broker: int) -> bool:
-        members = nearest_first(self._ensemble.members, self._zones, broker)
-        return self._ensemble.connect(broker, members, self.linked)
+        return self._ensemble.connect(broker, self._zones, self.linked)
 
 
 def _is_relayed(pair: Pair) -> bool:

@@ -6,7 +6,7 @@ reach a serving member is connected to the keeper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog.core.types import immutable
@@ -22,11 +22,6 @@ class KeeperMember:
     serves: bool
     """It is the leader or follows it, and the leader has a majority."""
     leads: bool
-
-
-def nearest_first(members: Sequence[str], zones: Mapping[Any, str], broker: int) -> list[str]:
-    """The members in the order in which a broker tries them: those of its own zone first."""
-    return sorted(members, key=lambda member: zones[member] != zones[broker])
 
 
 class Ensemble:
@@ -67,15 +62,15 @@ class Ensemble:
             for member in self.members
         )
 
-    def connect(self, broker: int, nearest: Sequence[str], linked: Linked) -> bool:
+    def connect(self, broker: int, zones: Mapping[Any, str], linked: Linked) -> bool:
         """Whether a broker reaches the keeper. Its session stays at its member while that one serves and is
-        in reach; then it moves to the ``nearest`` other."""
+        in reach; then it moves to another, of its own zone if it can."""
         serving = self.serving(linked)
         current = self.session_at.get(broker)
         if current in serving and linked(broker, current):
             return True
-        for member in nearest:
-            if member in serving and linked(broker, member):
+        for member in sorted(serving, key=lambda member: zones[member] != zones[broker]):
+            if linked(broker, member):
                 self.session_at[broker] = member
                 return True
         self.session_at.pop(broker, None)

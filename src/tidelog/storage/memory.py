@@ -114,9 +114,10 @@ class MemoryLog:
         if batch.rest:
             self.batches.extend(batch.records())
             self._whole.update(dict.fromkeys(range(batch.base_offset, batch.next_offset), batch))
+            self.end_offset = batch.next_offset
         else:
             self.batches.append(batch)
-        self.end_offset = batch.next_offset
+            self.end_offset += 1
         if self._sync_each_append:
             self.synced_offset = self.end_offset
 

@@ -84,6 +84,19 @@ class Replica:
         self.producers = ProducerStates()
         log.restore_producers(self.producers)
 
+    @property
+    def leads(self) -> bool:
+        return isinstance(self.role, LeaderRole)
+
+    @property
+    def leader(self) -> BrokerId:
+        """The broker that it follows; none while it does not follow."""
+        return self.role.leader if isinstance(self.role, FollowerRole) else NO_LEADER
+
+    @property
+    def log_end_offset(self) -> Offset:
+        return self.log.end_offset
+
     # ------------------------------------------------------------ roles
 
     def become_leader(self, assignment: PartitionAssignment, now: Millis) -> None:

@@ -14,10 +14,10 @@ def is_converged(world: World) -> bool:
 
 def converge(world: World, limit: Millis) -> bool:
     """Run fairly, looking only when nothing is in flight, until the cluster has recovered."""
-    until = world.now + limit
+    until, view = world.now + limit, WorldView(world)
     while True:
         world.settle()
-        if is_converged(world):
+        if converged(view, world.setup):
             return True
         timer = world.next_timer
         if timer is None or timer > until:

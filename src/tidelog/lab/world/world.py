@@ -33,7 +33,6 @@ from tidelog.lab.world.processes import SimProcess
 from tidelog.scenario.clients.consumer import Consumer
 from tidelog.scenario.clients.events import ClientEvent
 from tidelog.scenario.clients.producer import Producer, ProducerConfig
-from tidelog.scenario.keeper_members import nearest_first
 from tidelog.scenario.setup import Setup
 
 Observer = Callable[[Any], None]
@@ -407,10 +406,7 @@ class World:
         self._reachability_changed()
 
     def _keeper_reachable(self, broker: int) -> bool:
-        return self.quorum.connect(broker, self._nearest_members(broker), self.network.linked)
-
-    def _nearest_members(self, broker: int) -> list[str]:
-        return nearest_first(self.quorum.members, self._zones, broker)
+        return self.quorum.connect(broker, self._zones, self.network.linked)
 
     def _reachability_changed(self) -> None:
         """Work out anew who can reach an agreement, and whose sessions are in danger."""
