@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from tidelog.core.keeper_port import Create, Operation
-from tidelog.keeper.connection import KeeperConnectionBase
+from tidelog.keeper.client import KeeperConnection
 from tidelog.keeper.tree import Notifications, Tree
 from tidelog.keeper.values import decode, standard_nodes
 
@@ -54,7 +54,7 @@ class LocalKeeper:
                 self._connections[session].hear(watch.path, watch.children)
 
 
-class LocalConnection(KeeperConnectionBase):
+class LocalConnection(KeeperConnection):
     """Everything takes a turn of the event loop, so that no call is answered before it returns."""
 
     def __init__(self, keeper: LocalKeeper) -> None:

@@ -541,7 +541,7 @@ async def test_idle_sessions_are_kept_alive(networked: NetworkedStage) -> None:
             assert all(client.connection.connected for client in clients)
             return
         assert stood_still_s > timeout_ms / 3000, ended
-    pytest.fail("the machine stands still for seconds again and again")
+    pytest.fail("the machine stalls for seconds again and again")
 
 
 async def slowest_answer(client: Client, seconds: float) -> float:

@@ -12,7 +12,6 @@ trial has ended or was killed.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -23,6 +22,7 @@ from typing import Any, Final, Self
 
 from tidelog.errors import Refusal, not_json, reason
 from tidelog.evidence.tables import READABLE_VERSIONS, SCHEMA_VERSION, TABLES
+from tidelog.storage import lock_file
 
 MANIFEST: Final = "trial.json"
 LOCK: Final = ".lock"
@@ -184,13 +184,10 @@ class EvidenceFolder:
 
 
 def _locked(path: Path) -> int:
-    fd = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(fd)
+        return lock_file.acquire(path / LOCK)
+    except BlockingIOError:
         raise EvidenceError(f"a trial writes to {path}: wait for its end, or choose another folder") from None
-    return fd
 
 
 def _occupied(path: Path) -> str:

@@ -11,8 +11,8 @@ from tidelog.errors import Refusal
 from tidelog.kafka_client import groups
 from tidelog.kafka_client.admin import Admin, TopicView
 from tidelog.kafka_client.following import Following
+from tidelog.kafka_client.leaders import OnWait
 from tidelog.kafka_client.reading import ReadRecord
-from tidelog.kafka_client.writing import OnWait
 
 WHERE: Final = re.compile(r"beginning|end|-?\d{1,18}")
 """Where to begin: also at an offset, or N records before the end (-N)."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
 from tidelog.kafka_client.admin import Refused
 from tidelog.kafka_client.blocking import ClientError, error_name
-from tidelog.kafka_client.leaders import Leaders
+from tidelog.kafka_client.leaders import Leaders, OnWait
 from tidelog.kafka_client.reading import ReadRecord, fetch
 from tidelog.wire.errors import RETRIABLE, ErrorCode
 
-OnWait = Callable[[str], None]
 _REQUEST_MS: Final = 500
 
 
@@ -70,9 +68,4 @@ class Following:
 
     def _lost(self, why: str) -> None:
         self._on_wait(why)
-        try:
-            self._leaders.refresh()
-        except Refused:
-            raise
-        except ClientError as error:
-            self._on_wait(str(error))
+        self._leaders.look_again(self._on_wait)

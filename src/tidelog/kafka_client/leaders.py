@@ -6,6 +6,7 @@ seen. A connection that fails is dropped by `forget`, and the leader is looked u
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,9 @@ from tidelog.kafka_client.blocking import Client, ClientError, Unreachable
 from tidelog.wire.errors import ErrorCode
 
 TIMEOUT_SECONDS = 10.0
+
+OnWait = Callable[[str], None]
+"""Gets what a command waits for."""
 
 
 class Leaders:
@@ -67,6 +71,15 @@ class Leaders:
             raise Refused(f"topic {self._topic}", code, what_it_means(code))
         self._addresses |= {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self._leaders = {part.partition_index: part.leader_id for part in found.partitions}
+
+    def look_again(self, on_wait: OnWait) -> None:
+        """The same where leaders may be away for a while: `on_wait` gets what is wrong."""
+        try:
+            self.refresh()
+        except Refused:
+            raise
+        except ClientError as error:
+            on_wait(str(error))
 
     def _any(self) -> Client:
         with suppress(ClientError):

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from tidelog.kafka_client.admin import Refused
 from tidelog.kafka_client.blocking import ClientError, error_name
-from tidelog.kafka_client.leaders import Leaders
+from tidelog.kafka_client.leaders import Leaders, OnWait
 from tidelog.kafka_client.partitioner import partition_of
 from tidelog.wire.api import Api
 from tidelog.wire.errors import RETRIABLE, ErrorCode
@@ -28,9 +28,6 @@ _BATCH_RECORDS_MAX: Final = 500
 _BATCH_BYTES_MAX: Final = 512 * 1024
 _REQUEST_MS: Final = 8_000
 _POLL_SECONDS: Final = 0.1
-
-OnWait = Callable[[str], None]
-"""Gets what a record waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +140,7 @@ class Writer:
                 raise ClientError(f"not acknowledged after {self._timeout_s:g} s: {why}")
             self._on_wait(why)
             time.sleep(_POLL_SECONDS)
-            try:
-                self._leaders.refresh()
-            except Refused:
-                raise
-            except ClientError as error:
-                self._on_wait(str(error))
+            self._leaders.look_again(self._on_wait)
 
     def _producer_id(self, deadline: float) -> tuple[int, int]:
         """From any broker; asked once."""

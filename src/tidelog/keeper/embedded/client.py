@@ -14,7 +14,7 @@ from typing import cast
 
 from tidelog.core.keeper_port import Operation
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import PLACEHOLDER, KeeperConnectionBase, log, log_too_large
+from tidelog.keeper.client import PLACEHOLDER, KeeperConnection, log, log_too_large
 from tidelog.keeper.embedded.heartbeat import Heartbeat
 from tidelog.keeper.embedded.protocol import (
     ANSWER_BYTES_MAX,
@@ -37,7 +37,7 @@ LOOK_AGAIN_S = 0.05
 PING: Message = {"ping": 1}
 
 
-class RemoteConnection(KeeperConnectionBase):
+class RemoteConnection(KeeperConnection):
     def __init__(self, host: str, port: int, session_timeout_ms: Millis) -> None:
         super().__init__()
         self._host = host

@@ -44,7 +44,7 @@ from tidelog.core.keeper_port import (
     Subtree,
 )
 from tidelog.core.types import Millis
-from tidelog.keeper.connection import PLACEHOLDER, KeeperConnectionBase, log, log_too_large
+from tidelog.keeper.client import PLACEHOLDER, KeeperConnection, log, log_too_large
 from tidelog.keeper.values import decode_result, encode_operation, standard_nodes
 from tidelog.keeper.zookeeper.requests import InlineHandler, Requests
 
@@ -59,7 +59,7 @@ _kazoo_log.addHandler(logging.NullHandler())
 _kazoo_log.propagate = False  # it logs every attempt to connect; silent unless a handler is added
 
 
-class ZooKeeperConnection(KeeperConnectionBase):
+class ZooKeeperConnection(KeeperConnection):
     def __init__(self, hosts: str, chroot: str, session_timeout_ms: Millis) -> None:
         """``hosts`` as ``host:port,host:port``; ``chroot`` is empty or a path."""
         super().__init__()
