@@ -1,7 +1,7 @@
 """A real Apache Kafka on this machine: N brokers in KRaft mode on loopback.
 
 Each is broker and controller, unless a controller of its own is asked for: then any number of brokers may
-fail and there is still somebody to notice.
+fail and another broker notices it.
 
 It is what tidelog is compared with, and what the tests that real clients run can be pointed at. The JVM
 options and the heap are those of Kafka's own start script, the settings its defaults, except what a cluster
@@ -236,7 +236,7 @@ class ApacheKafka:
         return "".join(f"{key}={value}\n" for key, value in settings.items())
 
     def _format(self) -> None:
-        """What kafka-storage.sh does, once for each folder: nobody who starts Kafka is spared it."""
+        """What kafka-storage.sh does, once for each folder: every start of Kafka needs it."""
         cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         command = [*self._java_command(), "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
         formatting = {

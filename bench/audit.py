@@ -8,7 +8,7 @@ records one by one; theirs are put into lists, column by column, and made Arrow 
 so that other work on the machine disturbs less.
 
 *Spark*, `local[2]`, when it is warm: the same columns aggregated over `tidelog_log`; as peers Spark and
-DuckDB over a Parquet file of the same rows, to which somebody would have had to convert them first. Time by
+DuckDB over a Parquet file of the same rows, to which they would have to be converted first. Time by
 the clock counts, so a busy machine shows.
 
 *The whole audit*, two cores, of synthetic evidence (`synthetic_evidence.py`): every send, every read and

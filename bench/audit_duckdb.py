@@ -1,4 +1,4 @@
-"""Six of the audits in DuckDB, each as one plain query: what somebody would write who has the data at hand.
+"""Six of the audits in DuckDB, each as one plain query: as one would write it by hand.
 
     python -m bench.audit_duckdb EVIDENCE SCRATCH
 

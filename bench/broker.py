@@ -191,7 +191,7 @@ def alternating_runs(
     figures: dict[str, list[Figure]] = {name: [] for name in names}
     for run in range(runs):
         for name in names:
-            os.sync()  # nobody pays for what the other has left to write
+            os.sync()  # so that no system pays for what another left to write
             with tempfile.TemporaryDirectory(prefix=f"bench-{name}-", dir=directory) as scratch:
                 for figure in measure(systems[name](Path(scratch))):
                     note = f"run {run + 1} of {runs}  {name:<8} {figure.name:<52}"
@@ -236,7 +236,7 @@ def table(results: dict[str, dict[str, Figure]]) -> Iterator[str]:
 
 
 def disturbance(results: dict[str, dict[str, Figure]]) -> str:
-    """How much of the machine somebody else had while each system was measured."""
+    """How much of the machine other processes used while each system was measured."""
     shares = {
         name: _median([figure.other_cores for figure in figures.values()])
         for name, figures in results.items()

@@ -45,7 +45,7 @@ SPARK_KAFKA = (
 MAVEN_SECONDS_MAX = 900.0
 
 _in_vain: dict[str, Missing] = {}
-"""What this process could not make: nobody waits for that twice."""
+"""What this process could not make: it is not tried a second time."""
 
 
 def cache() -> Path:

@@ -120,7 +120,7 @@ def busy_seconds() -> float:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody listens on, all different.
+    """Free ports of the loopback interface, all different.
 
     They are free when this returns and may be taken a moment later: a program that can bind port 0 and say
     which port it got should do that instead.

@@ -46,12 +46,12 @@ class RawProducer:
         self._records = records
         self._record_bytes = record_bytes
         self._in_flight = in_flight
-        with Client.to(bootstrap_servers) as anybody:
-            self._leader = eventually(lambda: _leader(anybody, topic), f"a leader of {topic}", 30.0)
-            self._version = anybody.version_of(Api.PRODUCE)
+        with Client.to(bootstrap_servers) as broker:
+            self._leader = eventually(lambda: _leader(broker, topic), f"a leader of {topic}", 30.0)
+            self._version = broker.version_of(Api.PRODUCE)
             self._producer = NO_PRODUCER
             if idempotent:
-                self._producer = eventually(lambda: _producer_id(anybody), "a producer's id", 60.0)
+                self._producer = eventually(lambda: _producer_id(broker), "a producer's id", 60.0)
 
     def load(self, requests: int, broker_pids: Sequence[int]) -> Load:
         # Requests that differ in nothing are sent again: a thousand large ones would fill the memory.
@@ -89,17 +89,17 @@ class RawProducer:
         return b"".join(encode_request(Api.PRODUCE, self._version, number, "bench", request))
 
 
-def _leader(anybody: Client, topic: str) -> tuple[str, int] | None:
+def _leader(broker: Client, topic: str) -> tuple[str, int] | None:
     """Where the leader is; None as long as this broker has not heard of it."""
-    known = anybody.metadata([topic])
+    known = broker.metadata([topic])
     leaders = [part.leader_id for each in known.topics for part in each.partitions]
     return next(((each.host, each.port) for each in known.brokers if each.node_id in leaders), None)
 
 
-def _producer_id(anybody: Client) -> tuple[int, int] | None:
-    """An id and its epoch; None while nobody gives any, which may be so for a while after a start."""
+def _producer_id(broker: Client) -> tuple[int, int] | None:
+    """An id and its epoch; None while no broker answers with one, as for a moment after a start."""
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-    given = anybody.ask(Api.INIT_PRODUCER_ID, request)
+    given = broker.ask(Api.INIT_PRODUCER_ID, request)
     return None if given.error_code else (given.producer_id, given.producer_epoch)
 
 

@@ -40,7 +40,7 @@ MILLION = 1_000_000
 
 
 def play_task(task: Task) -> int:
-    """One piece of work, as the pool does it: nobody watches over it, and nothing is written."""
+    """One piece of work, as the pool does it: without supervision, and nothing is written."""
     return sum(1 for block in task for _ in rows_of(block))
 
 
@@ -66,7 +66,7 @@ def family_cpu_s() -> float:
     ticks: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
-            with suppress(OSError):  # it ended meanwhile; whoever waited for it has its time
+            with suppress(OSError):  # it ended meanwhile; its time was taken where it was waited for
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 parents[int(entry.name)] = int(fields[1])
                 ticks[int(entry.name)] = sum(map(int, fields[11:15]))

@@ -5,7 +5,7 @@ to be quick at. Every kind has partitions or offsets of its own, so that none hi
 
 * *lost* (partition 0): sends of producer `loser` that were told offsets from `lost_from` on, where others
   stand now; each is an *inconsistent offset* too, and of some a consumer read the old value: *rewritten*;
-* *duplicated* and *phantom* (partition 1): its first batch is appended once more, then one that nobody sent;
+* *duplicated* and *phantom* (partition 1): its first batch is appended again, then one that was never sent;
 * *reordered* (partition 2): two batches of one producer change places, which one record of the second shows;
 * *diverged* (partition 3): a follower holds another batch;
 * *unknown arrived*, *aborted read*, *damaged* (partition 4): stretches of sends with another outcome or CRC;
@@ -45,7 +45,7 @@ class Planted:
     unseen: int = 50
     lost_from: int = 1000
     loser: int = 98
-    nobody: int = 99
+    unknown_producer: int = 99
 
     def in_partition(self, partition: int) -> Planted:
         def here(number: int, count: int) -> int:
@@ -83,7 +83,7 @@ class Planted:
     # ------------------------------------------------------------ the log
 
     def order(self, batches: int) -> Ints:
-        """Which batch stands in which slot of the log. A number from `batches` on is one nobody sent."""
+        """Which batch stands in which slot of the log. A number from `batches` on was never sent."""
         order = np.arange(batches)
         if self.swaps:
             first, second = _SWAPPED

@@ -148,7 +148,7 @@ def _make_segment(
     planted = plant(shape.partitions).in_partition(partition)
     numbers = order[slots]
     trial_batches = numbers * shape.partitions + partition
-    producers = np.where(numbers < shape.batches, trial_batches % shape.producers, planted.nobody)
+    producers = np.where(numbers < shape.batches, trial_batches % shape.producers, planted.unknown_producer)
     sequences = trial_batches // shape.producers * RECORDS_PER_BATCH
     base_offsets = slots * RECORDS_PER_BATCH
     sent_us = START_US + trial_batches * RECORDS_PER_BATCH * SEND_EVERY_US
@@ -163,7 +163,7 @@ def _make_segment(
         copy = _segment_file(folder, broker, partition, first)
         if broker == followers[0] and other.size:
             differing = producers.copy()
-            differing[other] = planted.nobody
+            differing[other] = planted.unknown_producer
             copy.write_bytes(batches(base_offsets, differing, sequences, sent_us // 1000, EPOCH).data)
         else:
             os.link(original, copy)

@@ -93,7 +93,7 @@ class TidelogUp:
         settings = [word for key, value in self._settings.items() for word in ("--set", f"{key}={value}")]
         where = ("--brokers", str(self._brokers), "--port", "0", "--data-dir", str(self._directory))
         command = [COMMAND, "up", *where, *settings]
-        # Told, not killed, so that it can stop its brokers.
+        # By SIGTERM, so that it can stop its brokers.
         self._up = spawn(command, stdout=subprocess.PIPE, environment=self._environment, when_orphaned="TERM")
         self.bootstrap_servers = self._ready(self._up)
 
@@ -150,7 +150,7 @@ class TidelogUp:
         eventually(lambda: not is_alive(pid), f"broker {number} has ended")
 
     def _alive(self, number: int) -> int:
-        """The process of a broker that runs: never signal an id that may be somebody else's by now."""
+        """The process of a broker that runs: never signal an id that may belong to another process by now."""
         pid = self.nodes[number].pid
         if pid <= 0 or not is_alive(pid):
             raise RuntimeError(f"broker {number} does not run")

@@ -18,7 +18,7 @@ from tidelog.wire.records import Record, build_batch
 CRC_AT = 17
 _ATTRIBUTES_AT, _LAST_DELTA_AT, _COUNT_AT = 21, 23, 57
 _FIELDS = (
-    # Where each field of the header stands, and its width.
+    # Where each field of the header is, and its width.
     *((0, 8), (8, 4), (12, 4), (16, 1), (21, 2), (23, 4), (27, 8)),
     *((35, 8), (43, 8), (51, 2), (53, 4), (57, 4)),
 )

@@ -6,7 +6,7 @@ from types import TracebackType
 
 
 class Forwarder:
-    """Listens on a port of its own and passes everything on, until told otherwise."""
+    """Listens on a port of its own and passes everything on, until a fault is set."""
 
     def __init__(self, host: str, port: int) -> None:
         self.target = host, port

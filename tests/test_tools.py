@@ -42,7 +42,7 @@ def program(path: Path, exit_code: int = 0) -> Path:
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A machine without programs: the folder that is its whole PATH. (What stands at fixed places stays.)"""
+    """A machine without programs: the folder that is its whole PATH. (What is at fixed places stays.)"""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("HOME", str(tmp_path))

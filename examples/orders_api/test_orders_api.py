@@ -41,7 +41,7 @@ def test_an_order_is_taken_or_refused(
 def test_nothing_hangs_while_the_leader_is_away(
     kafka_faults: Any, kafka_client_config: ClientConfig, kafka_topic: str
 ) -> None:
-    """A paused leader answers nothing: the service says so instead of waiting for ever."""
+    """A paused leader answers nothing: the service answers with an error instead of waiting forever."""
     config = kafka_client_config("confluent-kafka")
     with TestClient(create_app(config, kafka_topic)) as client:
         with kafka_faults.pause(kafka_faults.leader_of(kafka_topic)):

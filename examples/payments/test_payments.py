@@ -55,7 +55,7 @@ def test_a_confirmed_payment_survives_its_leader(
     kafka_topic_factory: Callable[..., str],
     kafka_group: str,
 ) -> None:
-    """The leader has the payment and nobody else has; then it dies."""
+    """Only the leader has the payment; then it dies."""
     topic = kafka_topic_factory(config=TWO_COPIES)
     config = kafka_client_config("confluent-kafka")
     payments = Payments(config, topic)
@@ -67,7 +67,7 @@ def test_a_confirmed_payment_survives_its_leader(
     ):
         # It answers the fetches that wait at the leader already; the next ones are held.
         other = Producer({**config, "acks": "1"})
-        other.produce(topic, "a record of somebody else")
+        other.produce(topic, "a record of another producer")
         other.flush()
         payments.pay("10 EUR to Ann")
         payments.settle()

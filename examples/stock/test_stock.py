@@ -60,7 +60,7 @@ def database(tmp_path: Path) -> str:
 def start(
     kafka_client_config: ClientConfig, kafka_topic: str, kafka_group: str
 ) -> Callable[[Stock], StockKeeper]:
-    """A new process of the application, so to speak."""
+    """Stands for a new process of the application."""
     config = kafka_client_config("confluent-kafka")
     return lambda stock: StockKeeper(config, kafka_topic, kafka_group, stock)
 

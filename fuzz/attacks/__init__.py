@@ -17,7 +17,7 @@ from fuzz.watch import Kind
 from tidelog.cluster.directory import BrokerStatus
 
 PATIENCE_SECONDS = 30.0
-"""An answer to something large may take so long. Nobody else has to wait for it meanwhile."""
+"""An answer to something large may take so long. No other client has to wait for it meanwhile."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Ground:
 
     async def send(self, what: str, frame: Frame, broker: BrokerStatus) -> Ended | None:
         """One frame on a connection of its own: it is answered or its connection closed, or there is trouble.
-        None: nobody listens."""
+        None: no process listens."""
         try:
             line = await open_line(broker.host, broker.port, broker.pid)
         except OSError:

@@ -68,7 +68,7 @@ async def announced(ground: Ground) -> None:
 
 
 async def crowds(ground: Ground) -> None:
-    """A request with tens of thousands of topics, groups, members or settings that nobody knows."""
+    """A request with tens of thousands of topics, groups, members or settings that do not exist."""
     api = ground.dice.choice(CROWDED)
     known = schema_of(api)
     version = ground.dice.choice(known.versions)

@@ -110,9 +110,9 @@ def test_a_group_outlives_its_coordinator(tmp_path: Path, generation: str):
 def position(cluster: Cluster) -> int:
     """The committed offset of the group in the topic; -1 if it is unknown."""
     settings = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "group", "log_level": 0}
-    with closing(Consumer(settings)) as anybody:
+    with closing(Consumer(settings)) as reader:
         try:
-            return int(anybody.committed([TopicPartition(TOPIC, 0)], timeout=PATIENCE_SECONDS)[0].offset)
+            return int(reader.committed([TopicPartition(TOPIC, 0)], timeout=PATIENCE_SECONDS)[0].offset)
         except KafkaException:
             return -1
 

@@ -1,4 +1,4 @@
-"""``tidelog scenario compare``: one schedule, several generations, and where they part."""
+"""``tidelog scenario compare``: one schedule, several generations, and wfirst difference."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def test_the_page_marks_where_they_part():
     """hw-loss is the same under hw and epoch until the follower truncates."""
     answer = call("scenario", "compare", "hw-loss")
     assert answer.code == 0
-    at = next(number for number, line in enumerate(answer.lines) if "here they part" in line)
+    at = next(number for number, line in enumerate(answer.lines) if "first difference" in line)
     assert "hw | epoch" in answer.lines[at]
     assert not any("≠ 1" in line or "truncates its log from" in line for line in answer.lines[:at])
     below = "\n".join(answer.lines[at : at + 20])
@@ -50,7 +50,7 @@ def test_generations_that_agree_never_part(calm: Path):
     answer = call("scenario", "compare", calm, *(word for g in generations for word in ("-g", g)))
     assert answer.code == 0
     assert "They never part" in answer.out
-    assert "here they part" not in answer.out
+    assert "first difference" not in answer.out
     assert "≠ marks" in answer.out
     assert answer.out.count("≠") == 1
 

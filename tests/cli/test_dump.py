@@ -183,7 +183,7 @@ def test_a_torn_tail_is_found(first: Path):
 def test_what_is_no_batch_is_found(first: Path):
     first.write_bytes(batch(0) + bytes(100))
     assert problems(first) == [("there are zeros; the last 100 bytes are no batch", SIZE)]
-    first.write_bytes(b"hello, this is not a log at all, but somebody's notes about one")
+    first.write_bytes(b"hello, this is not a log at all, but notes about one")
     (problem,) = problems(first)
     assert problem[0].startswith("there is no batch with a magic of ")
 

@@ -1,4 +1,4 @@
-"""``tidelog explore``: it finds, shrinks, saves, repeats, and stops when told to."""
+"""``tidelog explore``: it finds, shrinks, saves, repeats, and stops on request."""
 
 import inspect
 import re

@@ -126,7 +126,7 @@ def test_unknown_topics(admin: Admin, topics: Topics) -> None:
 
 
 def test_settings(admin: Admin, topics: Topics) -> None:
-    """A topic has Kafka's defaults until told otherwise; what was changed is seen, nonsense refused."""
+    """A topic has Kafka's defaults until they are changed; what was changed is seen, nonsense refused."""
     name = topics.new()
     config = admin.config(name)
     expected = {

@@ -226,7 +226,7 @@ def test_asking_does_not_create(topics: Topics, cluster: Cluster, admin: AdminCl
 
 
 def test_everything_is_allowed(admin: AdminClient, topics: Topics) -> None:
-    """Who asks what they may do is told all there is to be done, as where no authorizer is."""
+    """Every operation is listed as allowed, as in a Kafka without an authorizer."""
     topic = topics.new()
     described = only(admin.describe_topics(TopicCollection([topic]), include_authorized_operations=True))
     assert {each.name for each in described.authorized_operations} == {

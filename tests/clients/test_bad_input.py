@@ -130,7 +130,7 @@ def test_unsupported_api_versions_request(leader: tuple[str, int]) -> None:
         ranges = [(fields.int16(), fields.int16(), fields.int16()) for _ in range(fields.int32())]
         assert fields.rest() == b""
         assert any(key == raw.API_VERSIONS and low == 0 and high >= 3 for key, low, high in ranges)
-        # The connection is still good for the version that it was told of.
+        # The connection still works, in the version that the answer named.
         assert connection.ask(raw.API_VERSIONS, 0, b"").int16() == raw.NONE
 
 

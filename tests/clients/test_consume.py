@@ -1,4 +1,4 @@
-"""Where each client may start to read, how long it waits, and what it is told about offsets."""
+"""Where each client may start to read, how long it waits, and which offsets it gets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_offset_for_time(client: Driver, numbered: str, seconds: float, offset: 
 def test_out_of_range_resets(
     client: Driver, topics: Topics, asked: int, reset: str, first: int | None
 ) -> None:
-    """A consumer beyond the end starts again at the beginning or at the end, as it was told to."""
+    """A consumer beyond the end starts again at the beginning or at the end, as configured."""
     topic = topics.new()
     client.produce(topic, [Outgoing(b"%d" % number) for number in range(100)], linger_ms=5)
     with client.reader(topic, {0: asked}, reset=reset) as reader, ThreadPoolExecutor(1) as background:
@@ -73,7 +73,7 @@ def test_out_of_range_resets(
 
 
 def test_out_of_range_is_an_error_without_reset(client: Driver, numbered: str) -> None:
-    """A consumer that must not jump is told that its offset does not exist."""
+    """A consumer that must not jump gets OFFSET_OUT_OF_RANGE."""
     with client.reader(numbered, {0: 5_000}, reset="none") as reader, pytest.raises(Refused) as refused:
         reader.read(1)
     # librdkafka reports its own code, which names the policy that forbids the jump.

@@ -144,9 +144,9 @@ def coordinator(servers: str, group: str) -> tuple[str, int]:
     found: list[tuple[str, int]] = []
 
     def ask() -> bool:
-        with Client.to(servers) as anybody:
+        with Client.to(servers) as client:
             request = find_coordinator.FindCoordinatorRequest(coordinator_keys=[group])
-            (answer,) = anybody.ask(Api.FIND_COORDINATOR, request).coordinators
+            (answer,) = client.ask(Api.FIND_COORDINATOR, request).coordinators
         if answer.error_code == ErrorCode.NONE:
             found.append((answer.host, answer.port))
         return bool(found)

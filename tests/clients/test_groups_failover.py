@@ -58,9 +58,9 @@ def coordinator(cluster: Cluster, group: str) -> int:
     found: list[int] = []
 
     def ask() -> bool:
-        with Client.to(cluster.bootstrap_servers) as anybody:
+        with Client.to(cluster.bootstrap_servers) as client:
             request = FindCoordinatorRequest(coordinator_keys=[group])
-            (answer,) = anybody.ask(Api.FIND_COORDINATOR, request).coordinators
+            (answer,) = client.ask(Api.FIND_COORDINATOR, request).coordinators
         if answer.error_code == ErrorCode.NONE:
             found.append(answer.node_id)
         return bool(found)

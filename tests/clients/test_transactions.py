@@ -1,4 +1,4 @@
-"""Transactions are not served yet: a client that wants one is told so, at once, and does not try for ever."""
+"""Transactions are not served yet: a client that wants one gets an error at once, and does not retry."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_kafka_python(cluster: Cluster) -> None:
 
 
 def test_aiokafka(cluster: Cluster) -> None:
-    """It speaks an older version, and is told what that version's clients take for final."""
+    """It speaks an older version, and gets the error that clients of that version take for final."""
 
     async def start() -> None:
         producer = aiokafka.AIOKafkaProducer(

@@ -41,7 +41,7 @@ def test_kept_promises_pass(log: dict[Place, bytes]) -> None:
     ],
 )
 def test_broken_promises_are_named(log: dict[Place, bytes], complaint: str) -> None:
-    """Lost, replaced, phantom, refused and duplicated records are each told apart."""
+    """Lost, replaced, phantom, refused and duplicated records are distinguished."""
     with pytest.raises(AssertionError, match=complaint):
         ledger().audit(log, ordered_and_once=True)
 

@@ -21,7 +21,7 @@ SEQUENCES = 2**31
 
 
 class Producer:
-    """Its batches have one record each, unless told otherwise."""
+    """Its batches have one record each by default."""
 
     def __init__(self, cluster: Controlled, topic: str) -> None:
         self._cluster = cluster

@@ -3,7 +3,7 @@
 ``tests/recordings`` holds the recordings. A schedule has the commands of each recorded step in the language
 of scenarios, so it can be played in the simulator and on processes. The state after each of these steps is
 compared value by value: the keeper's, every log and its epochs, high watermarks, what brokers believe, and
-what clients were told; of 4.3.1 also every single write of the controller.
+what clients were answered; of 4.3.1 also every single write of the controller.
 
 4.3.1 was recorded with eligible leader replicas (``-elr``) and with the feature at level 0 (``-noelr``).
 """

@@ -128,7 +128,7 @@ def test_a_kill_loses_no_intent(tmp_path: Path) -> None:
     assert len(rows) in (len(said), len(said) + 1)  # killed between the intent and the line
     assert endings(tmp_path / "l")[-1] is Ending.OPEN
     for path in slot_files(tmp_path / "l" / "journal"):
-        Slots.open(path).release()  # nobody holds it any more
+        Slots.open(path).release()  # no process holds it any more
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What brokers, keeper and clients know is told when it changes, and by default only if it matters."""
+"""What brokers, keeper and clients know is shown when it changes, and by default only if it matters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Every scenario of the catalogue ends as it says, and a few are followed step by step.
 
 What ``expect`` lines can say is in the scenario files. Here is what they cannot say: states in the middle,
-what clients were told and what brokers believed, as the documents behind the scenarios describe them.
+what clients were answered and what brokers believed, as the documents behind the scenarios describe them.
 """
 
 import runpy
@@ -110,7 +110,7 @@ def test_cut_follower_leader(generation: str) -> None:
 
 
 def test_cut_follower_leader_under_majority() -> None:
-    """Two of three are a majority: b is acknowledged at once and stands there once."""
+    """Two of three are a majority: b is acknowledged at once and stored once."""
     run = known("cut-follower-leader", "majority")
     assert told(run, "produce p3 b") == ["p3 is told: b ok at offset 2"]
     assert run.verdict.held
@@ -280,7 +280,7 @@ def test_isolate_leader_and_controller(generation: str) -> None:
 
 @pytest.mark.parametrize("generation", ["hw", "epoch"])
 def test_hw_loss_is_about_what_was_acknowledged(generation: str) -> None:
-    """c was told ok with acks=all: under 0.10 it is on no replica in the end, under epochs on all."""
+    """c was acknowledged with acks=all: under 0.10 it is on no replica in the end, under epochs on all."""
     run = known("hw-loss", generation)
     assert told(run, "deliver fetch 1->0") == ["p is told: c ok at offset 2"]
     expected = "a b" if generation == "hw" else "a b c"

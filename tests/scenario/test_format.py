@@ -227,7 +227,7 @@ def test_a_malformed_marker_is_pointed_at(line: str, column: int, expected: str)
 
 
 def test_output_is_skipped_up_to_the_next_blank_line() -> None:
-    """Whatever stands below ``----`` is what happened once, not what to do."""
+    """What follows ``----`` is what happened once, not what to do."""
     scenario = parse(HEAD + "settle\n----\ncrash 0\n# not a comment\n\ntick\n")
     assert [str(step) for step in scenario.steps] == ["settle", "tick"]
 

@@ -49,7 +49,7 @@ class NoObserver:
 
 
 def duplicates(seed: int, *, idempotent: bool) -> list[str]:
-    """What stands twice after a random schedule of cuts, crashes, pauses and elections."""
+    """What is stored twice after a random schedule of cuts, crashes, pauses and elections."""
     scenario = SearchOptions(retries=3, idempotent=idempotent).scenario()
     trial = Schedule(scenario, 12, FaultChoice(), NoObserver())
     trial.begin()

@@ -1,4 +1,4 @@
-"""Every example of the guide is a test that passes, as it stands there."""
+"""Every example of the guide is a test that passes, unchanged."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tidelog.web.pyodide import NoPyodide, fetched
 
 class _Silent(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """Whoever wants to know what was asked for looks at the browser."""
+        """No log: the browser shows what was asked for."""
 
 
 def needs_pyodide() -> None:

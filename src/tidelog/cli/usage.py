@@ -1,6 +1,6 @@
 """Wrong usage in our words, whichever library noticed it.
 
-Typer has a class of its own for some mistakes; the others are told apart by the beginning of its sentence.
+Typer has a class of its own for some mistakes; the others are recognized by how their sentence begins.
 """
 
 from __future__ import annotations

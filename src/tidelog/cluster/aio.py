@@ -369,7 +369,7 @@ class Supervisor(Answers):
 
     async def fill_disk(self, number: int) -> None:
         """No log of a broker can grow, until `free_disk` or its next start. What it notes for an audit can,
-        for that is not on its disk, so to speak."""
+        for that stands for another disk."""
         notes = self.spec.settings.get("tidelog.evidence.dir")
         fill_disk(self._brokers.running(number), Path(self.broker(number).data_dir), notes)
         self._full_disks.add(number)

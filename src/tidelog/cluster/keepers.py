@@ -1,7 +1,7 @@
 """The keeper of a cluster: in the supervisor's process, or, on a machine of its own, in one of its own.
 
 Either way it is the embedded keeper with its log on disk: stopped and started again it knows everything that
-it had confirmed, sessions included, whose time begins anew. Both are used from the supervisor's event loop.
+it had confirmed, sessions included; their time-outs start again. Both run in the supervisor's event loop.
 """
 
 from __future__ import annotations

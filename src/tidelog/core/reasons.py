@@ -91,7 +91,7 @@ class ResignReason(StrEnum):
     """The keeper names another broker."""
     WRITE_REFUSED = "write_refused"
     NODE_DELETED = "node_deleted"
-    """An administrator deleted the controller's node in the keeper: there is an election anew."""
+    """An administrator deleted the controller's node in the keeper: the brokers elect again."""
 
 
 class LeadershipStart(StrEnum):

@@ -1,4 +1,4 @@
-"""Connections break, and are made anew."""
+"""Connections break, and are opened again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidelog.faults.testbed import Testbed
 class Reset(Fault):
     name = verb = "reset"
     words = Words(
-        "connections between two brokers break and are made anew", "两个代理之间的连接中断后重新建立"
+        "connections between two brokers break and are opened again", "两个代理之间的连接中断后重新建立"
     )
     takes = Takes.PAIR
     searched = True

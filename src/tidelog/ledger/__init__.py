@@ -1,4 +1,4 @@
-"""A ledger that an application keeps of its Kafka: what it sent, what it was told, what it read.
+"""A ledger that an application keeps of its Kafka: what it sent, what was answered, what it read.
 
     from tidelog import ledger
     producer = ledger.wrap(Producer(…), folder="/var/lib/orders/ledger")

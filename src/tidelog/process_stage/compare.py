@@ -135,7 +135,7 @@ def _shown(replica: ReplicaState) -> str:
 
 
 def ledger_differences(first: list[Sent], second: list[Sent]) -> list[Difference]:
-    """What producers were told."""
+    """What producers were answered."""
     found = []
     for one, other in zip(first, second, strict=True):
         where = f"{one.value} of {one.producer}"

@@ -13,7 +13,7 @@
 ``cut A B``, ``cut A -> B``          cut links between zones or nodes, both ways or one way
 ``isolate ZONE``                     cut a zone from all others
 ``heal [A B]``                       mend those links, or all
-``reset A B``                        connections between two brokers break and are made anew
+``reset A B``                        connections between two brokers break and are opened again
 ``delay A B DURATION``               messages between A and B take that much longer
 ``keeper-stop|keeper-start N``       a member of the keeper
 ``elect-preferred``                  ask for the preferred leader

@@ -195,7 +195,7 @@ class Faults:
         return self.cluster.faults.begun("expire_retention", [topic], lambda: self._restore(topic, before))
 
     def recreate(self, topic: str) -> ActiveFault:
-        """Delete a topic and create it again, empty: offsets begin anew."""
+        """Delete a topic and create it again, empty: offsets start at 0 again."""
         view = self._view(topic)
         with self._admin() as admin:
             admin.delete(topic)

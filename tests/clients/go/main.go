@@ -1,4 +1,4 @@
-// The franz-go client, told line by line what to do and answering each with one line. The Java program
+// The franz-go client: reads a command a line and answers each with one line. The Java program
 // understands the same lines; tests/clients/matrix/remote.py has them.
 package main
 

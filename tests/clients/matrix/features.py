@@ -125,9 +125,9 @@ def all_committed(ground: Ground, group: str, topic: str, members: list[Member])
     for member in members:
         member.commit()
     wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    with closing(Consumer({**quiet(ground.servers), "group.id": group})) as anybody:
+    with closing(Consumer({**quiet(ground.servers), "group.id": group})) as reader:
         try:
-            found = anybody.committed(wanted, timeout=PATIENCE_SECONDS)
+            found = reader.committed(wanted, timeout=PATIENCE_SECONDS)
         except KafkaException:
             return False
     return [each.offset for each in found] == [len(VALUES) // PARTITIONS] * PARTITIONS

@@ -1,4 +1,4 @@
-"""Clients in other languages: a program each, told line by line what to do, answering each line with one.
+"""Clients in other languages: a program each, which reads a command a line and answers each with one line.
 
     produce TOPIC true|false VALUE…        offsets OFFSET…          true: idempotent
     consume TOPIC COUNT                    values VALUE…

@@ -1,4 +1,4 @@
-"""Spark's Kafka sink and source, told line by line what to do: see `remote`. Run as a program.
+"""Spark's Kafka sink and source, which read a command a line: see `remote`. Run as a program.
 
 Arguments: the connector's jars as a JSON list, and the bootstrap servers.
 """

@@ -143,7 +143,7 @@ def test_where_nobody_listens_connections_are_refused(board: Switchboard):
 
 
 def test_a_node_may_come_back_elsewhere(board: Switchboard, link: Link):
-    """What stands goes on; new connections lead to the new place."""
+    """Open connections go on; new ones lead to the new place."""
     one, zero = link()
     with Server() as elsewhere:
         board.place(0, *elsewhere.address)

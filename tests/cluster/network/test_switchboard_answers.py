@@ -1,4 +1,4 @@
-"""What clients are told through the switchboard: addresses of relays, and versions that can be rewritten."""
+"""Answers through the switchboard: addresses of relays, and versions that can be rewritten."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def partition(cluster: Cluster, topic: str) -> PartitionView:
 
 
 def test_clients_of_each_zone_see_the_cluster_through_their_own_relays(cluster: Cluster, board: Switchboard):
-    """They produce and consume, and whatever they are told leads to relays of theirs."""
+    """They produce and consume, and every address they get is one of their relays."""
     topic = new_topic(cluster, 1, 2, 3)
     (here, servers), (there, other_servers) = client_in(cluster, "az1"), client_in(cluster, "az2")
     sender = Sender(servers)

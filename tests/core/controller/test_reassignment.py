@@ -179,7 +179,7 @@ def test_the_number_of_replicas_may_change_and_so_may_their_order(
 
 @pytest.mark.parametrize("generation", BY_ISR)
 def test_while_it_moves_both_ends_are_listed(generation: str) -> None:
-    """In the keeper, for whoever lists moves, and for clients; new replicas are not yet in sync."""
+    """In the keeper, in the list of moves, and for clients; new replicas are not yet in sync."""
     admin = cluster(generation)
     admin.world.crash(3)
     admin.world.settle()

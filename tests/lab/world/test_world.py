@@ -163,7 +163,7 @@ def test_a_leader_goes_on_without_the_keeper() -> None:
 
 def test_a_restarted_process_waits_for_its_former_node() -> None:
     """Restarted faster than its session expires, a broker finds the ephemeral node of its former life; only
-    when that is gone can it register, and be told its role."""
+    when that is gone can it register and get its role."""
     on = stage(THREE)
     node = on.world.quorum.tree.get(keeper_paths.broker_path(BrokerId(1)))
     on.do("crash 1", "restart 1", "advance 5s")
@@ -362,7 +362,7 @@ def test_a_client_sees_the_cluster_through_the_broker_it_reaches() -> None:
 
 
 def test_a_client_that_appears_behind_a_cut_shares_it() -> None:
-    """It bootstraps from the broker of its zone and is told what that one last knew."""
+    """It bootstraps from the broker of its zone and gets what that one last knew."""
     on = stage(THREE)
     on.do("isolate az1", "wait leads 1")
     late = on.world.add_producer("late", "az1", ProducerConfig(acks=1))

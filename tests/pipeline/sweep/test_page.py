@@ -23,7 +23,7 @@ MIXES = ["crash", "power", "all"]
 
 
 def made_up() -> Atlas:
-    """Counts that nobody played, different in every cell, with cells that were never tried among them."""
+    """Invented counts, different in every cell, with cells that were never tried among them."""
     grid = make_grid(
         {
             "generation": ["hw", "epoch"],

@@ -65,7 +65,7 @@ def side_by_side(screen: Console, comparison: Comparison) -> list[Text]:
     for step in range(comparison.steps):
         if step == parts_at:
             names = " | ".join(" = ".join(names) for names in _alike(comparison, step))
-            lines += [Text(), rule(f"here they part: {names}", layout.width, palette.BAD, "━")]
+            lines += [Text(), rule(f"first difference: {names}", layout.width, palette.BAD, "━")]
         lines += _step(layout, step)
     return without_gaps([*lines, Text(), *_ending(layout, parts_at)])
 

@@ -1,4 +1,4 @@
-"""A network of namespaces (`namespaces`): every broker and the keeper on a machine of its own, so to speak.
+"""A network of namespaces (`namespaces`): every broker and the keeper in one of its own.
 
 The clients of a zone share a machine, and are cut off together with it only.
 """

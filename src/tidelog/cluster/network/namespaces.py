@@ -11,7 +11,7 @@ frames, so nothing can be held or delivered one by one.
 Rules of this file:
 
 * A namespace lives as long as the process that holds it, which ends with its standard input: however this
-  process ends, the kernel tidies up. The bridge is in a namespace, too; the host's network is not touched,
+  process ends, the kernel removes it. The bridge is in a namespace, too; the host's network is not touched,
   except that with ``host=True`` it gets an interface, which vanishes with its other end.
 * A direction is cut by telling the sender a wrong hardware address for the receiver. That takes no firewall
   and no kernel module, concerns one direction only, and neither side notices.

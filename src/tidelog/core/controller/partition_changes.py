@@ -4,7 +4,7 @@ Where 2.7 elects first and shrinks the ISR second, KRaft does both in one step: 
 ``eligible_leaders.py``. Its events here:
 
 * A broker is gone (KRaft fences it), shuts down, or cannot use a log: it leaves the ISR.
-* A broker has registered anew: if its registration does not name the epoch of its last one, which only a
+* A broker has registered again: if its registration does not name the epoch of its last one, which only a
   clean shutdown leaves behind, it loses its place in the ISR and among the eligible replicas. This must come
   before anything else is done with the broker. The epoch of each broker's last registration is kept in the
   keeper (``/brokers/epochs/N``), where it outlives the broker and the controller.

@@ -249,7 +249,7 @@ def _announce(machines: StateMachines, tp: TopicPartition) -> Task:
 
 
 def _renew(machines: StateMachines, tp: TopicPartition) -> Task:
-    """Write the state anew, so that its leader takes notice of its replicas."""
+    """Write the state again, so that the leader reads its replicas again."""
     while True:
         state = machines.cluster.states[tp]
         renewed = state

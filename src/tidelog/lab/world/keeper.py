@@ -3,7 +3,7 @@
 The members agree by construction (ZAB is not what this lab is about); what is modelled is who can *reach*
 an agreement. A member serves only while it reaches the leading member and that one reaches a majority. A
 broker is connected while it reaches a serving member. A session of a disconnected broker expires after its
-time-out, and only while there is a majority to say so; when a majority forms anew, sessions get their full
+time-out, and only while there is a majority to say so; when a majority forms again, sessions get their full
 time again.
 """
 
@@ -54,7 +54,7 @@ class Quorum(Ensemble):
         self._by_session: dict[int, int] = {}
 
     def update(self, linked: Linked, now: Millis) -> None:
-        """The topology changed. A majority that forms anew gives sessions their full time again."""
+        """The topology changed. A majority that forms again gives sessions their full time again."""
         if self.update_leader(linked):
             for broker, session in self._sessions.items():
                 if not session.connected:

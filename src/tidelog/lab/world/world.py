@@ -409,7 +409,7 @@ class World:
         return self.quorum.connect(broker, self._zones, self.network.linked)
 
     def _reachability_changed(self) -> None:
-        """Work out anew who can reach an agreement, and whose sessions are in danger."""
+        """Find out again which members have a majority, and which sessions may expire."""
         self.quorum.update(self.network.linked, self.now)
         for process in self.processes:
             if process.core is None:

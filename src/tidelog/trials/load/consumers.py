@@ -30,7 +30,7 @@ from tidelog.wire.errors import ErrorCode
 _POLL_MESSAGES = 1_000
 _IDLE_SECONDS = 0.005
 _PATIENCE_SECONDS = 20.0
-"""After so long a silence the connection is made anew."""
+"""After this long without an answer the consumer is created again."""
 
 _VANISHED = (KafkaError._AUTO_OFFSET_RESET, KafkaError._LOG_TRUNCATION, int(ErrorCode.OFFSET_OUT_OF_RANGE))
 
@@ -96,7 +96,7 @@ class Reader:
             )
             self._positions[place] = offset + 1
         if self._vanished:
-            # All are assigned anew: to seek in a partition that failed is refused.
+            # All are assigned again: to seek in a partition that failed is refused.
             self._assign(self._consumer)
         return len(messages)
 
@@ -173,7 +173,7 @@ class Reader:
         self._vanished.clear()
 
     def _reopen(self) -> None:
-        """librdkafka at times finds no way back to the brokers. Applications start it anew."""
+        """librdkafka at times finds no way back to the brokers. Applications create it again."""
         self._consumer.close()
         self._consumer = self._connect()
         self._noticed.note(

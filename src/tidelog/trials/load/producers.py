@@ -35,7 +35,7 @@ _TICK_SECONDS = 0.005
 _BURST_SECONDS = 2.0
 """What a busy machine kept us from sending is made up for, if it is no more than that."""
 _PATIENCE_SECONDS = 30.0
-"""A producer of which nothing is acknowledged for so long is made anew."""
+"""A producer without an acknowledgement for this long is created again."""
 _LAST_WORDS_SECONDS = 5.0
 """How long librdkafka may be late with the time-out of a send."""
 

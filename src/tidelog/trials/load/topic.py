@@ -96,7 +96,7 @@ class Topic:
         waits: Callable[[str], None] = lambda _: None,
     ) -> str | None:
         """Until every partition has a leader and all its replicas in sync. If not: what is wrong. `waits`
-        is told so at every look."""
+        learns it each time it looks."""
         deadline = time.monotonic() + seconds
         while True:
             states = self.states()

@@ -237,7 +237,7 @@ public final class JavaClient {
 
     private void delete(Admin admin) throws Exception {
         admin.deleteTopics(Set.of(topic)).all().get();
-        // A deletion that is under way may be asked for again; once it is done, nobody knows the topic.
+        // A deletion that is under way may be asked for again; once it is done, no broker knows the topic.
         for (boolean known = true; known; Thread.sleep(20)) {
             try {
                 admin.deleteTopics(Set.of(topic)).all().get();

@@ -27,7 +27,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * The Java client, told line by line what to do and answering each with one line. The Go program beside it
+ * The Java client: reads a command a line and answers each with one line. The Go program beside it
  * understands the same lines; tests/clients/matrix/remote.py has them.
  */
 public final class Remote {

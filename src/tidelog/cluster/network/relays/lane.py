@@ -9,7 +9,7 @@ Rules of this file:
 * The order within a connection is kept, whatever the channels: answers must come in the order of requests.
   So a held message holds up what follows it on its connection. Heartbeats alone overtake (``labels``).
 * Bytes that arrive while the direction is cut are gone, and so is everything after them: a stream with a hole
-  is of no use. The connection learns of it (``lost``) and is reset when the link heals.
+  cannot be parsed. The connection notices (``lost``) and is reset when the link heals.
 * What waits is bounded: beyond ``WAITING_BYTES_MAX`` the source is not read from.
 """
 
