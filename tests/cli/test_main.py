@@ -136,6 +136,7 @@ def test_help_says_limits_and_arguments_as_people_do():
     trial, kill = call("trial", "--help").out, call("kill", "--help").out
     assert "[default: 10000; 0.1 or more]" in " ".join(trial.split())
     assert "[default: 6; 1 to 500]" in " ".join(trial.split())
+    assert "[default: 127.0.0.1]" in " ".join(call("lab", "--help").out.split()), "no number"
     assert kill.startswith("Usage: tidelog kill [OPTIONS] [BROKER…]\n")
     assert "  [BROKER…]  Broker ids, or all." in kill
     assert "  TOPIC  Topic name.  [required]" in call("topics", "reassign", "--help").out, "of a group, too"

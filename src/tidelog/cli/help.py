@@ -20,7 +20,7 @@ _NO_LIMIT = 10_000
 
 _TYPE = re.compile(r" <[^<>]*>$")
 _RANGE = re.compile(r"(?:(?P<least>[-\d.e]+)<=)?x(?:(?P<sign>[<>]=)(?P<limit>[-\d.e]+))?")
-_DEFAULT_NUMBER = re.compile(r"default: (\d+)\.0\b")
+_DEFAULT_NUMBER = re.compile(r"default: (\d+)\.0(?![\d.])")
 
 
 class Command(TyperCommand):
