@@ -70,7 +70,7 @@ tables that were written before there was such a column are read as if it were n
 ## Imported histories
 
 `tidelog evidence import-jepsen HISTORY DIR` makes a folder of a history of Jepsen's Kafka workload (see the
-[guide](../guide/audit.md#a-history-of-jepsens)). Such a history has no final read of everything. Its
+[guide](../guide/audit.md#jepsen-histories)). Such a history has no final read of everything. Its
 `final_reader`, `everyone`, is derived: what the processes polled, each offset once, with the latest value.
 `reads_to_end` in `trial.json` is false then: records that were acknowledged behind the last offset may exist.
 `starts` and `ends` of a topic give the range of offsets that is known of each partition.

@@ -171,11 +171,11 @@ def _differing(partition: PartitionSnapshot, reference: PartitionSnapshot) -> li
 def _ending(layout: _Layout, parts_at: int | None) -> list[Text]:
     comparison = layout.comparison
     if parts_at is None:
-        text = "They never part: the same leader, ISR, records and high watermarks after every step."
+        text = "No difference: the same leader, ISR, records and high watermarks after every step."
     elif comparison.same_after(comparison.steps - 1):
-        text = f"They part at step {parts_at} and are the same again in the end."
+        text = f"They differ from step {parts_at} on and are the same again in the end."
     else:
-        text = f"They part at step {parts_at} and end differently."
+        text = f"They differ from step {parts_at} on and end differently."
     lines = [*wrap(layout.screen, Text(text, palette.STRONG), layout.width), Text()]
     abreast = layout.abreast
     width = (layout.width - (abreast - 1)) // abreast
