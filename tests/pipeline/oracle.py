@@ -36,11 +36,12 @@ def _value(row: dict[str, Any] | None) -> str | None:
     return None if row is None or row["control"] else row.get("value")
 
 
-def _differs(told: dict[str, Any], held: dict[str, Any]) -> bool:
-    """Other bytes, or another key; who tells no key says nothing of it."""
+def _differs(told: dict[str, Any], held: dict[str, Any], table: list[dict[str, Any]]) -> bool:
+    """Other bytes, or another key, if the table tells any."""
     if told["value_crc32"] != held["value_crc32"]:
         return True
-    return told.get("key") is not None and told["key"] != held.get("key")
+    keyed = any(row.get("key") is not None for row in table)
+    return keyed and told.get("key") != held.get("key")
 
 
 def _replicas(case: Case, logs: dict[int, dict[int, dict[str, Any]]], end: int) -> set[Found]:
@@ -104,7 +105,7 @@ def _sends(case: Case, log: dict[int, dict[str, Any]], end: int) -> set[Found]:
             found.add(("aborted read", V, value, at[0], None))
         if send["outcome"] == "unknown" and at:
             found.add(("unknown arrived", N, value, at[0], None))
-        bad = [offset for offset in at if _differs(send, log[offset])]
+        bad = [offset for offset in at if _differs(send, log[offset], case.ledger)]
         if bad:
             first = told[0] if told and told[0] in bad else bad[0]
             found.add(("damaged", V, value, first, None))
@@ -124,7 +125,7 @@ def _reads(case: Case, log: dict[int, dict[str, Any]], end: int) -> set[Found]:
         now = log.get(offset)
         if _value(now) == value:
             assert now is not None
-            if _differs(row, now):
+            if _differs(row, now, case.reads):
                 found.add(("damaged", V, value, offset, consumer))
         else:
             if now is not None:

@@ -263,6 +263,59 @@ case("a failure that no answer explains", UNEXPLAINED, "its producer got an erro
     .elected(200, 1, 1, 2, CLEAN, [1])
 )
 
+(
+    case("said to be where the log had been before its term", UNEXPLAINED, "offset 0 (a, b)")
+    .elected(0, 0, 0, 0, NEW, [0, 1])
+    .send("a", 0)
+    .elected(20, 1, 1, 1, CLEAN, [1])
+    .send("b", 0, sent_ms=30, producer="q")
+    .logs("a", "b", epochs=[None, None])
+    .elected(200, 0, 2, 1, CLEAN, [0])
+    .truncated(300, 1, 2, 0, WATERMARK)
+)
+(
+    lost("its own leader came back shorter, and nothing shows why", UNEXPLAINED, "offset 1 (b)", acks=1)
+    .committed(14, 0, 1, [0, 1])
+    .elected(200, 0, 1, 1, CLEAN, [0])
+)
+(
+    lost("the log of its leader was never so long", UNEXPLAINED, "offset 1 (b)", acks=1)
+    .committed(14, 0, 1, [0, 1])
+    .elected(200, 1, 1, 1, CLEAN, [1])
+    .truncated(300, 0, 1, 0, *EPOCH_END)
+)
+(
+    case("acknowledged where no log ever was", UNEXPLAINED, "acknowledged at offset 7")
+    .send("a", 0)
+    .send("b", 7)
+    .logs("a", "b")
+)
+(
+    case("acknowledged where a log was cut", CauseRule.RETRY_IN_EPOCH, "acknowledged at offset 2")
+    .send("a", 0)
+    .send("b", 2)
+    .logs("a", "b")
+    .truncated(100, 0, 3, 2, WATERMARK)
+)
+(
+    case("a copy behind what was sent after its answer", UNEXPLAINED, "at offsets 0")
+    .send("a", 0)
+    .send("b", 1, sent_ms=100)
+    .logs("a", "b", "a")
+)
+(
+    case("a copy before it was sent", UNEXPLAINED, "at offsets 0")
+    .send("x", 1, sent_ms=0)
+    .send("b", 2, sent_ms=100, producer="q")
+    .logs("b", "x", "b")
+)
+(
+    case("neighbours that stand where the other was acknowledged", UNEXPLAINED, "sent after number 0")
+    .send("a", 0, settled_ms=50)
+    .send("b", 1, settled_ms=50)
+    .logs("b", "a")
+)
+
 
 def test_a_power_loss_explains_only_what_its_broker_lost_after_it(tmp_path: Path) -> None:
     """Not that of another broker, and not one before the record was committed."""

@@ -107,4 +107,4 @@ def test_the_audit_agrees_with_the_oracle(case: Case) -> None:
         assert found(path) == wanted
 
 
-NEED_NO_SENDS = {"diverged", "missing copy", "rewritten", "poll skip", "non-monotonic poll"}
+NEED_NO_SENDS = {"damaged", "diverged", "missing copy", "rewritten", "poll skip", "non-monotonic poll"}

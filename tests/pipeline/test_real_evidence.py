@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
-from tidelog.core.reasons import ElectionKind
+from tidelog.core.reasons import ElectionKind, TruncationRule
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.wire.records import Record, build_batch
 
@@ -115,6 +115,15 @@ def test_a_key_that_was_changed_everywhere(tmp_path: Path) -> None:
     case = sent(Case("t"))
     case.reads[2]["key"] = "other"
     replicas(case, tmp_path, {0: log, 1: log})
+    assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+
+
+@pytest.mark.parametrize("told", ["ledger", "reads"])
+def test_a_key_that_a_record_was_not_sent_with(tmp_path: Path, told: str) -> None:
+    """Others have keys, so that none is none."""
+    case = sent(Case("t"))
+    getattr(case, told)[2]["key"] = None
+    replicas(case, tmp_path, {0: good(), 1: good()})
     assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
 
 
@@ -261,6 +270,22 @@ def test_a_copy_without_a_producer_id_is_not_of_a_new_epoch(tmp_path: Path) -> N
     assert found(tmp_path, case) == {("duplicated", V, "v2", COUNT, None)}
 
 
+def test_a_copy_among_the_records_of_another_producer(tmp_path: Path) -> None:
+    """Its producer did not write it there under a new epoch."""
+    ids = {"p": {"producer_id": 7, "producer_epoch": 0}, "q": {"producer_id": 8, "producer_epoch": 0}}
+    case = Case("t")
+    log = []
+    for offset, name in enumerate("ppqq"):
+        case.send(f"v{offset}", offset, producer=name, idempotent=True, key="k", settled_ms=10_000)
+        log.append(batch(offset, f"v{offset}", **ids[name], base_sequence=offset % 2))
+    log.append(batch(4, "v1", **ids["q"], base_sequence=2))
+    for offset, value in enumerate(("v0", "v1", "v2", "v3", "v1")):
+        case.read(FINAL, (offset, value), at_ms=100_000, position_before=offset, key="k")
+    replicas(case, tmp_path, {0: log, 1: log}, 5)
+    assert found(tmp_path, case) == {("duplicated", V, "v1", 4, None)}
+    assert {row["rule"] for row in found_rows(tmp_path)} == {"unexplained"}
+
+
 def test_a_compacted_topic_keeps_the_last_record_of_a_key(tmp_path: Path) -> None:
     """What was not written again must be there."""
     case = Case("t", **{"cleanup.policy": "compact"})
@@ -328,6 +353,33 @@ def test_a_move_that_a_killed_leader_did_not_write_down_says_nothing_of_clocks(t
     case.send("v1", 1, sent_ms=2100, settled_ms=2110)
     case.committed(2105, 1, 2, [0, 1], epoch=1)
     case.logs("v0", "v1")
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    assert "clocks" not in "\n".join(judge_evidence(tmp_path).unjudged)
+
+
+def test_an_offset_that_was_written_twice_says_nothing_of_clocks(tmp_path: Path) -> None:
+    """v2 was acknowledged by a leader whose moves are not known; ten seconds later the log begins anew below
+    it, and the next leader commits others there."""
+    case = Case("t").elected(0, 0, 0, 0, ElectionKind.CLEAN, [0, 1])
+    case.committed(5, 0, 2, [0, 1]).truncated(10_000, 0, 9, 1, TruncationRule.OWN_HIGH_WATERMARK)
+    case.elected(10_001, 1, 1, 1, ElectionKind.UNCLEAN, [1])
+    for number in range(9):
+        case.send(f"v{number}", number, sent_ms=0, settled_ms=8)
+    case.committed(10_500, 1, 9, [1], epoch=1).logs("v0")
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    assert "clocks" not in "\n".join(judge_evidence(tmp_path).unjudged)
+
+
+def test_a_false_acknowledgement_sets_no_clock(tmp_path: Path) -> None:
+    """One that is ten seconds too early, among many that are right."""
+    case = Case("t")
+    for number in range(10):
+        case.send(f"v{number}", number, sent_ms=20_000 + 20 * number)
+        case.committed(20_002 + 20 * number, number, number + 1, [0, 1])
+    case.ledger[4] |= {"sent_us": 10_000_000, "settled_us": 10_000_005}
+    case.logs(*(f"v{n}" for n in range(10)))
     write(tmp_path, [case])
     _as_a_cluster(tmp_path)
     assert "clocks" not in "\n".join(judge_evidence(tmp_path).unjudged)

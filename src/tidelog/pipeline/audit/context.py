@@ -111,8 +111,10 @@ class Context:
     """Transactions in doubt of which something was seen."""
     audits: frozenset[str] = frozenset()
     """What is looked for; other findings are dropped."""
-    keyed: bool = True
-    """Whether sends or reads tell keys. If none does, the keys of the log are compared with nothing."""
+    keyed_sends: bool = True
+    """Whether sends tell keys: then one without a key was sent without one. If neither they nor reads do, the
+    keys of the log are compared with nothing."""
+    keyed_reads: bool = True
     scratch: str = ".scratch"
     _numbers: dict[tuple[str | None, int], int] = field(default_factory=dict)
 
@@ -125,7 +127,8 @@ class Context:
 
     def key_hashes(self, keys: Any) -> Words:
         """For sums of records."""
-        return text_hashes(keys) if self.keyed else np.zeros(len(keys), np.uint64)
+        keyed = self.keyed_sends or self.keyed_reads
+        return text_hashes(keys) if keyed else np.zeros(len(keys), np.uint64)
 
     def numbers(self, table: Any) -> Ints:
         """The number of each row's partition; -1: it is not known."""
@@ -178,7 +181,8 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
         faults=done(evidence.faults),
         vanished=vanished_places(evidence.client_events, numbers.get),
         shown_consumers=consumers,
-        keyed=any(file.keyed for name in (LEDGER.name, READS.name) for file in evidence.tables[name]),
+        keyed_sends=any(file.keyed for file in evidence.tables[LEDGER.name]),
+        keyed_reads=any(file.keyed for file in evidence.tables[READS.name]),
     )
 
 

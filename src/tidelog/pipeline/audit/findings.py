@@ -112,7 +112,9 @@ class Facts:
     other_epoch: int | None = None
     """The leader epoch of that record, if it has one."""
     other_us: int | None = None
-    """When that record was sent, as far as it is known."""
+    """When that record was appended at the earliest: it and those before it had been sent."""
+    other_until_us: int | None = None
+    """When it was at the latest: it, or one behind it, had been acknowledged."""
     own_us: int | None = None
     """When the record of the finding was sent, if that is not the finding's own time."""
     known_us: int | None = None
@@ -127,6 +129,9 @@ class Facts:
     """When the consumer had read before."""
     position: int | None = None
     """The offset that the consumer waited for; of a reordered record, where the one before it is."""
+    misplaced: bool = False
+    """Sending it again does not lead there: a copy was written when its producer waited for no answer, or
+    among the records of another one, or it was acknowledged elsewhere and no log lost it there."""
 
 
 Cause = tuple[str, str, str, bool]

@@ -78,6 +78,8 @@ class Case:
     def taker(self) -> Election | None:
         """The first to take office after it was known, without it."""
         offset, known = self.offset, self.known
+        if self.never_there:
+            return None
         return _first(e for e in self.history.elections if e.at_us >= known and e.end <= offset)
 
     def _before_taker(
@@ -123,10 +125,30 @@ class Case:
         taker, committed = self.taker, self.committed
         return taker is not None and committed is not None and taker.broker in committed.isr
 
+    @property
+    def was_held(self) -> bool:
+        """Whether the leader that wrote it may have held it alone when another broker took office: nothing
+        shows that its log ended below."""
+        taker, led = self.taker, self.incumbent
+        if led is None or self.committed is not None:
+            return taker is not None
+        if taker is None or taker.broker == led.broker:
+            return False
+        cut = _first(c for c in self.history.cuts if c.broker == led.broker and c.at_us >= self.known)
+        lost = [death for death in self._deaths if death.kind == _POWER]
+        tails: list[Repair | Death] = [*self.history.repairs, *lost]
+        return (
+            cut is None
+            or cut.before > self.offset
+            or any(each.broker == led.broker and self.since <= each.at_us <= cut.at_us for each in tails)
+        )
+
     @cached_property
     def cut(self) -> Cut | None:
-        """The first that cut it off."""
+        """The first that cut it off, if no broker took office without it."""
         offset, since = self.offset, self.since
+        if self.never_there or self.taker is not None:
+            return None
         return _first(c for c in self.history.cuts if c.at_us >= since and c.covers(offset))
 
     @property
@@ -153,10 +175,9 @@ class Case:
         return None if over else term
 
     @cached_property
-    def terms(self) -> list[Election]:
-        """Those in which the record may have been written: in office between when it was sent and when it
-        became known. A consumer learns the leader epoch of what it reads; a producer does
-        not."""
+    def in_office(self) -> list[Election]:
+        """The terms between when the record was sent and when it became known. A consumer learns the leader
+        epoch of what it reads; a producer does not."""
         elections, told = self.history.elections, self.finding.leader_epoch
         if self.finding.anomaly == "rewritten" and told is not None:
             return [election for election in elections if election.epoch == told]
@@ -164,23 +185,33 @@ class Case:
             return []
         since = self.since if self.facts.own_us is None else self.facts.own_us
         first = sum(election.at_us <= since for election in elections) - 1
-        found = [e for e in elections[max(first, 0) :] if e.at_us <= self.known]
-        # One whose log already went beyond the offset when its term began did not write there.
-        return [e for e in found if e.end <= self.offset] or found
+        return [e for e in elections[max(first, 0) :] if e.at_us <= self.known]
+
+    @cached_property
+    def terms(self) -> list[Election]:
+        """Those of them in which it may have been written: one whose log already went beyond the offset when
+        its term began did not write there."""
+        return [election for election in self.in_office if election.end <= self.offset]
+
+    @property
+    def never_there(self) -> bool:
+        """Whether no term wrote it where it is said to have been: then nothing took it away."""
+        return bool(self.in_office) and not self.terms
 
     @property
     def is_of_its_term(self) -> bool:
         """Whether the other record there may be of the same term as this one: then it shows no other leader's
         hand."""
-        epoch, other_us = self.facts.other_epoch, self.facts.other_us
-        if not self.facts.other_there or not self.terms:
+        epoch, facts = self.facts.other_epoch, self.facts
+        if not facts.other_there or not self.terms:
             return False
         if epoch is not None:
             return any(term.epoch == epoch for term in self.terms)
-        return (
-            other_us is not None
-            and self._reign(self.terms[0])[0] <= other_us < self._reign(self.terms[-1])[1]
-        )
+        if facts.other_us is None and facts.other_until_us is None:
+            return False
+        until = _NEVER if facts.other_until_us is None else facts.other_until_us
+        began, ended = self._reign(self.terms[0])[0], self._reign(self.terms[-1])[1]
+        return (facts.other_us or 0) < ended and until >= began
 
     def _reign(self, term: Election) -> tuple[int, int]:
         """From when to when the leader of a term led without a break."""
@@ -193,12 +224,12 @@ class Case:
     def heir(self) -> Election | None:
         """Who brought the other record that is there, if that is of another term than this one: the leader of
         a later term, or, where the other record is older, the next that another broker led."""
-        epoch, other_us, elections = self.facts.other_epoch, self.facts.other_us, self.history.elections
+        epoch, until, elections = self.facts.other_epoch, self.facts.other_until_us, self.history.elections
         led = self.incumbent
-        if not self.facts.other_there or led is None or self.offset == _NOWHERE or not self.terms:
+        if not self.facts.other_there or led is None or not self.terms or self.taker is not None:
             return None
         if epoch is None:
-            if other_us is None or not elections[0].at_us <= other_us < self._reign(self.terms[0])[0]:
+            if until is None or not elections[0].at_us <= until < self._reign(self.terms[0])[0]:
                 return None
         elif epoch > max(term.epoch for term in self.terms):
             return _first(e for e in elections if e.epoch == epoch)
@@ -219,11 +250,12 @@ class Case:
         return _first(e for e in waited if e.at_us <= until and e.end <= max(self.offset, 0))
 
     @property
-    def is_later(self) -> bool:
-        """Whether the last copy was written in a term that began after its producer had its answer: then the
-        producer did not send it again for want of one."""
+    def is_repeat(self) -> bool:
+        """Whether the last copy may be there because its producer sent it again for want of an answer. One
+        that was written in a term that began after the answer is not."""
         until, writer = self.finding.until_us, self.writer
-        return until is not None and writer is not None and writer.at_us > until
+        later = until is not None and writer is not None and writer.at_us > until
+        return not later and not self.facts.misplaced
 
     @cached_property
     def writer(self) -> Election | None:

@@ -144,13 +144,13 @@ _GONE: Final[tuple[tuple[Predicate, Rule], ...]] = (
         lambda c: _elected(c.taker, ElectionKind.UNCLEAN) and c.committed and len(c.committed.isr) == 1,
         CauseRule.ONLY_ONE,
     ),
-    (lambda c: _elected(c.taker, ElectionKind.UNCLEAN), CauseRule.UNCLEAN),
+    (lambda c: _elected(c.taker, ElectionKind.UNCLEAN) and c.was_held, CauseRule.UNCLEAN),
     (lambda c: _elected(c.taker, ElectionKind.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
     # It had the record when that was committed, and nothing shows how it lost it.
     (lambda c: c.taker_was_in_sync, CauseRule.OUT_OF_STEP),
-    (lambda c: c.taker and (c.committed is None or c.finding.acks == 1), CauseRule.NOT_COPIED),
-    (lambda c: c.taker, CauseRule.OUT_OF_STEP),
-    # No broker took office without it.
+    (lambda c: c.was_held and (c.committed is None or c.finding.acks == 1), CauseRule.NOT_COPIED),
+    (lambda c: c.was_held, CauseRule.OUT_OF_STEP),
+    # No broker took office without it: of the rest nothing holds if one did.
     (lambda c: c.was_stale, CauseRule.STALE),
     (lambda c: _elected(c.heir, ElectionKind.UNCLEAN), CauseRule.UNCLEAN),
     (lambda c: _elected(c.heir, ElectionKind.LAST_KNOWN_LEADER), CauseRule.LAST_KNOWN),
@@ -169,8 +169,8 @@ RULES: Final[Mapping[str, tuple[tuple[Predicate, Rule], ...]]] = {
     "duplicated": (
         (_is(Circumstance.NEW_IDENTITY), CauseRule.NEW_IDENTITY),
         (_is(Circumstance.SENT_TWICE), CauseRule.SENT_TWICE),
-        (lambda c: c.change and not c.is_later, CauseRule.RETRY_ACROSS),
-        (lambda c: c.notice and not c.is_later, CauseRule.RETRY_IN_EPOCH),
+        (lambda c: c.change and c.is_repeat, CauseRule.RETRY_ACROSS),
+        (lambda c: c.notice and c.is_repeat, CauseRule.RETRY_IN_EPOCH),
     ),
     "diverged": (
         (lambda c: c.notice, CauseRule.NOT_CUT_YET),
@@ -189,8 +189,8 @@ RULES: Final[Mapping[str, tuple[tuple[Predicate, Rule], ...]]] = {
         ),
     ),
     "reordered": (
-        (lambda c: c.change, CauseRule.RETRY_ACROSS),
-        (lambda c: c.notice, CauseRule.OVERTAKEN),
+        (lambda c: c.change and not c.facts.misplaced, CauseRule.RETRY_ACROSS),
+        (lambda c: c.notice and not c.facts.misplaced, CauseRule.OVERTAKEN),
     ),
     "poll skip": _MOVED,
     "non-monotonic poll": (*_MOVED, (lambda c: c.place_gone, CauseRule.PLACE_GONE)),

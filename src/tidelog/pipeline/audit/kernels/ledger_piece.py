@@ -28,7 +28,7 @@ from tidelog.pipeline.audit.kernels.hashes import (
     summed,
     text_hashes,
 )
-from tidelog.pipeline.audit.kernels.promises import Judged, below_promise, clock_bounds
+from tidelog.pipeline.audit.kernels.promises import Bounds, Judged, below_promise, clock_bounds
 from tidelog.pipeline.audit.kernels.tables import read_piece
 from tidelog.pipeline.audit.pieces import TablePiece
 
@@ -105,7 +105,7 @@ class LedgerResult:
     edges: tuple[Any, ...] = ()
     seconds: tuple[Any, ...] = ()
     keys: tuple[Any, ...] | None = None
-    clocks: dict[int, tuple[int, int]] = field(default_factory=dict)
+    clocks: dict[int, Bounds] = field(default_factory=dict)
     judged: Judged = field(default_factory=Judged)
     load: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """Sends by moment, acks and outcome."""

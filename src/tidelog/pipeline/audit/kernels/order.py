@@ -92,6 +92,7 @@ def _late_in_doubt(sends: Sends, line: Ints, real_offset: Ints) -> Iterator[Find
 def overtaken(sends: Sends, row: int, offset: int, before: tuple[int, int, int]) -> Finding:
     """`before` is the send before it: its number, its offset, and when it was settled."""
     sequence, real_offset, settled = before
+    told = int(sends.offset[row])
     one_by_one = 0 <= settled <= int(sends.sent[row])
     epoch = sends.table["leader_epoch"][row].as_py() if "leader_epoch" in sends.table.column_names else None
     return sends.finding(
@@ -102,7 +103,7 @@ def overtaken(sends: Sends, row: int, offset: int, before: tuple[int, int, int])
         leader_epoch=epoch,
         detail=f"sent after number {sequence}, which is at offset {real_offset}"
         + (" and had been acknowledged before" if one_by_one else ""),
-        facts=Facts(position=real_offset),
+        facts=Facts(position=real_offset, misplaced=told >= 0 and told != offset),
     )
 
 

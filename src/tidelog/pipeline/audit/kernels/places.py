@@ -28,6 +28,7 @@ from tidelog.pipeline.audit.kernels.hashes import (
     coded,
     flags,
     ints,
+    runs_of,
     starts_of,
     text_hashes,
 )
@@ -42,6 +43,7 @@ _NOTHING = np.zeros(0, np.int64)
 Report = tuple[int, str, int | None]
 """Of a value at an offset: when it was told, by whom, and when it was sent."""
 _NONE: Final = "a record without a value"
+_NEVER: Final = 1 << 62
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,9 +67,13 @@ class Held:
         self.spot: Ints = _NOTHING
         self.value: Words = np.zeros(0, np.uint64)
         self.shown: Flags = np.zeros(0, np.bool_)
+        self.part: Ints = _NOTHING
         self.crc: Ints = _NOTHING
         self.key: Words = self.value
-        self.sent_us: Ints = _NOTHING
+        self.from_us: Ints = _NOTHING
+        """When each record was appended at the earliest: it and those before had been sent; -1: unknown."""
+        self.until_us: Ints = _NOTHING
+        """When at the latest: it, or one behind it, had been acknowledged there."""
         tables = [table for table in (log, _log_of_reader(context, reads)) if table is not None]
         self.table: Any = pa.concat_tables(tables, promote_options="permissive") if tables else None
         if self.table is None:
@@ -84,7 +90,8 @@ class Held:
         self.key = text_hashes(self.table["key"])
         self.epoch = ints(self.table["leader_epoch"])
         sent_ms = ints(self.table["timestamp_ms"])
-        self.sent_us = np.where(sent_ms < 0, -1, sent_ms * 1000)
+        self.from_us = np.where(sent_ms < 0, -1, sent_ms * 1000)
+        self.until_us = np.full(len(spot), _NEVER)
 
     def at(self, spots: Ints) -> Ints:
         """The row at each spot; -1: there is none."""
@@ -100,8 +107,21 @@ class Held:
     def epoch_at(self, row: int) -> int | None:
         return None if self.epoch[row] < 0 else int(self.epoch[row])
 
-    def sent_at(self, row: int) -> int | None:
-        return None if self.sent_us[row] < 0 else int(self.sent_us[row])
+    def learn(self, rows: Ints, sent_us: Ints, settled_us: Ints) -> None:
+        """From sends that are where they were acknowledged. Where the log tells no time, the ledger may."""
+        self.from_us[rows] = np.where(self.from_us[rows] < 0, sent_us, self.from_us[rows])
+        self.until_us[rows] = np.where(settled_us < 0, _NEVER, settled_us)
+        first, last = runs_of(self.part)
+        for mine in map(slice, first.tolist(), (last + 1).tolist()):
+            self.from_us[mine] = np.maximum.accumulate(self.from_us[mine])
+            self.until_us[mine] = np.minimum.accumulate(self.until_us[mine][::-1])[::-1]
+
+    def times_at(self, row: int) -> dict[str, Any]:
+        since, until = int(self.from_us[row]), int(self.until_us[row])
+        return {
+            "other_us": since if since >= 0 else None,
+            "other_until_us": until if until < _NEVER else None,
+        }
 
 
 def spots_of(table: Any, offset: str = "offset") -> Ints:
@@ -175,20 +195,9 @@ class _Place:
             self._committed = ints(sent["offset"]) < ends[ints(sent["part"])]
             self._same = self._alike(row, self._sent_value)
             self._sound = self._same & held_or(held.shown, row, fallback=False)
-            key = text_hashes(sent["key"])
-            self._changed = (
-                self._sound
-                & (
-                    _differs(ints(sent["value_crc32"]), held_or(held.crc, row, -1))
-                    | ((key != 0) & (key != held_or(held.key, row, np.uint64(0))))
-                )
-                if len(held.spot)
-                else np.zeros(len(row), np.bool_)
-            )
-            if len(held.spot):
-                # Where the log tells no time, the ledger may.
-                mine = np.flatnonzero(self._sound & (held.sent_us[np.maximum(row, 0)] < 0))
-                held.sent_us[row[mine]] = ints(sent["sent_us"])[mine]
+            self._changed = self._sound & self._other_content(sent, row, told=context.keyed_sends)
+            mine = np.flatnonzero(self._sound)
+            held.learn(row[mine], ints(sent["sent_us"])[mine], ints(sent["settled_us"])[mine])
         if read is not None:
             self._read_value = text_hashes(read["value"])
             self._read_row = held.at(spots_of(read))
@@ -198,9 +207,16 @@ class _Place:
             self._stray = ~self._confirmed
 
     def _alike(self, row: Ints, value: Words) -> Flags:
-        if not len(self._held.spot):
-            return np.zeros(len(row), np.bool_)
-        found: Flags = (row >= 0) & (self._held.value[np.maximum(row, 0)] == value)
+        found: Flags = (row >= 0) & (held_or(self._held.value, row, np.uint64(0)) == value)
+        return found
+
+    def _other_content(self, table: Any, row: Ints, *, told: bool) -> Flags:
+        """Whether the log holds other bytes, or another key. `told`: the table tells keys, so that none is
+        none."""
+        held, key = self._held, text_hashes(table["key"])
+        known = told | (key != 0)
+        found: Flags = _differs(ints(table["value_crc32"]), held_or(held.crc, row, -1))
+        found |= known & (key != held_or(held.key, row, np.uint64(0)))
         return found
 
     # ------------------------------------------------------------ on their way to their values
@@ -217,11 +233,11 @@ class _Place:
         at = row[chosen]
         there = (at >= 0) & self._committed[chosen]
         now, epochs, keys = [None] * len(at), [None] * len(at), [None] * len(at)
-        times = np.full(len(at), -1)
+        seen = np.where(there, at, -1)
+        since, until = held_or(held.from_us, seen, -1), held_or(held.until_us, seen, _NEVER)
         if held.table is not None:
-            seen = np.where(there, at, -1)
             now, epochs = _taken(held.table["value"], seen), _taken(held.table["leader_epoch"], seen)
-            keys, times = _taken(held.table["key"], at), held_or(held.sent_us, seen, -1)
+            keys = _taken(held.table["key"], at)
         columns = {
             "part": self._sent["part"].take(pa.array(chosen)),
             "value": self._sent["value"].take(pa.array(chosen)),
@@ -229,7 +245,8 @@ class _Place:
             "there": pa.array(there),
             "now": pa.array(now, pa.string()),
             "now_epoch": pa.array(epochs, pa.int32()),
-            "now_us": pa.array(times, mask=times < 0),
+            "now_us": pa.array(since, mask=since < 0),
+            "now_until_us": pa.array(until, mask=until == _NEVER),
             "hole": pa.array((at < 0) & self._committed[chosen]),
             "uncommitted": pa.array(self._same[chosen] & ~self._committed[chosen]),
             "changed": pa.array(self._changed[chosen]),
@@ -254,7 +271,26 @@ class _Place:
         rows = pa.array(np.flatnonzero(chosen))
         names = ["part", "value", "offset", "leader_epoch", "producer_id", "producer_epoch"]
         found = held.table.select([*names, "value_crc32", "key"]).take(rows)
-        return found.append_column("unread", pa.array(unread[chosen]))
+        for name, column in (
+            ("unread", unread),
+            ("owner", self._owners()),
+            ("from_us", held.from_us),
+            ("until_us", held.until_us),
+        ):
+            found = found.append_column(name, pa.array(column).take(rows))
+        return found
+
+    def _owners(self) -> Any:
+        """Of each record of the log the producer to whom its producer id belongs, by what was acknowledged
+        there; none: it has no id, or nothing was."""
+        ids = ints(self._held.table["producer_id"])
+        owners = np.full(len(ids), None, object)
+        if self._sent is not None and (ids >= 0).any():
+            sound = np.flatnonzero(self._sound)
+            names = self._sent["producer"].take(pa.array(sound)).to_pylist()
+            owner = dict(zip(ids[self._sent_row[sound]].tolist(), names, strict=True))
+            owners[:] = [owner.get(each) if each >= 0 else None for each in ids.tolist()]
+        return owners
 
     def _unread(self) -> Flags:
         """What the final reader did not get of logs that replicas show."""
@@ -325,7 +361,7 @@ class _Place:
                 facts=Facts(
                     other_there=True,
                     other_epoch=epoch,
-                    other_us=held.sent_at(row),
+                    **held.times_at(row),
                     own_us=None if each["timestamp_ms"] is None else each["timestamp_ms"] * 1000,
                 ),
             )
@@ -336,11 +372,8 @@ class _Place:
             return
         held, read = self._held, self._read
         row = self._read_row
-        crc, key = ints(read["value_crc32"]), text_hashes(read["key"])
-        changed = self._confirmed & (
-            _differs(crc, held_or(held.crc, row, -1))
-            | ((key != 0) & (key != held_or(held.key, row, np.uint64(0))))
-        )
+        crc = ints(read["value_crc32"])
+        changed = self._confirmed & self._other_content(read, row, told=self._context.keyed_reads)
         for each in np.flatnonzero(changed).tolist():
             at, consumer = int(row[each]), read["consumer"][each].as_py()
             yield Finding(
@@ -411,7 +444,7 @@ class _Place:
             facts=Facts(
                 other_there=there,
                 other_epoch=held.epoch_at(row) if there else None,
-                other_us=held.sent_at(row) if there else None,
+                **(held.times_at(row) if there else {}),
                 own_us=min(sent, default=None),
                 known_us=known_us,
                 hole=row < 0 and offset < end,

@@ -8,12 +8,12 @@ much before the time of its move.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tidelog.pipeline.audit.causes.history import NOTHING
+from tidelog.pipeline.audit.causes.history import NOTHING, History
 from tidelog.pipeline.audit.context import Context, Moves
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import VIOLATION, Finding
@@ -26,7 +26,8 @@ HELD_BACK_US: Final = 250_000
 _TICK_US: Final = 1000
 """Events have milliseconds, sends have microseconds."""
 _ALL: Final = -1
-_FAR: Final = 1 << 61
+_BOUNDS_MAX: Final = 512
+"""Of one broker, that a piece hands back."""
 
 
 @dataclass(slots=True)
@@ -37,18 +38,26 @@ class Judged:
     judged: int = 0
 
 
+@dataclass(slots=True)
+class Bounds:
+    """What sends say about how far a broker's clock is ahead: at least, and at most."""
+
+    least: list[Ints] = field(default_factory=list)
+    most: list[Ints] = field(default_factory=list)
+
+
 def held_back_us(context: Context) -> int:
     return HELD_BACK_US if context.slack_us else 0
 
 
-def clock_bounds(context: Context, sends: Sends) -> dict[int, tuple[int, int]]:
-    """For each broker, by how much its clock is ahead of the clients' at least and at most.
+def clock_bounds(context: Context, sends: Sends) -> dict[int, Bounds]:
+    """For each broker, by how much its clock is ahead of the clients' at least and at most, as its sends say.
 
     What a broker commits was sent before, and is acknowledged after. The second holds only for records that
     it appended itself: what it had as a follower may have been committed and acknowledged by a leader that
     was killed before it wrote down its last moves.
     """
-    found: dict[int, tuple[int, int]] = {}
+    found: dict[int, Bounds] = {}
     for number, rows, covering in _covered(context, sends):
         moves = context.moves[number]
         history = context.histories.get(number, NOTHING)
@@ -56,22 +65,28 @@ def clock_bounds(context: Context, sends: Sends) -> dict[int, tuple[int, int]]:
         leaders = zip(moves.epoch.tolist(), moves.broker.tolist(), strict=True)
         appended_from = np.array([ends.get(leader, 0) for leader in leaders], np.int64)
         at = moves.at_us[covering]
+        # A move has the time of its last record: that one was acknowledged later.
+        final = sends.offset[rows] == moves.to_offset[covering] - 1
+        final &= sends.offset[rows] >= appended_from[covering]
+        least, most = at - _TICK_US - sends.settled[rows], at + _TICK_US - sends.sent[rows]
         broker = moves.broker[covering]
         for each in np.unique(broker).tolist():
             mine = broker == each
-            # A move has the time of its last record: that one was acknowledged later.
-            final = mine & (sends.offset[rows] == moves.to_offset[covering] - 1)
-            final &= sends.offset[rows] >= appended_from[covering]
-            least = int((at[final] - _TICK_US - sends.settled[rows[final]]).max(initial=-_FAR))
-            most = int((at[mine] + _TICK_US - sends.sent[rows[mine]]).min())
-            low, high = found.get(each, (-_FAR, _FAR))
-            found[each] = (max(low, least), min(high, most))
+            told = found.setdefault(each, Bounds())
+            told.least.append(_thinned(least[mine & final]))
+            told.most.append(_thinned(most[mine]))
     return found
 
 
+def _thinned(bounds: Ints) -> Ints:
+    """A bounded number of them that has the same median."""
+    step = -(-len(bounds) // _BOUNDS_MAX) or 1
+    return np.sort(bounds)[step // 2 :: step]
+
+
 def _covered(context: Context, sends: Sends) -> Iterator[tuple[int, Ints, Ints]]:
-    """Acknowledged sends of acks=all whose offset lies in just one move of the watermark: the number of the
-    partition, the rows of the sends, and which move."""
+    """Acknowledged sends of acks=all whose offset lies in just one move of the watermark and was written only
+    once: the number of the partition, the rows of the sends, and which move."""
     for number, moves in context.moves.items():
         rows = np.flatnonzero(
             (sends.part == number)
@@ -92,7 +107,17 @@ def _covered(context: Context, sends: Sends) -> Iterator[tuple[int, Ints, Ints]]
         # Where leaders recorded the same offsets twice, it is not known which of them answered.
         following = order[np.minimum(at + 1, len(ends) - 1)]
         inside &= (at + 1 >= len(ends)) | (moves.from_offset[following] > offset)
+        for low, high in _written_twice(moves, context.histories.get(number, NOTHING)):
+            inside &= (offset < low) | (offset >= high)
         yield number, rows[inside], move[inside]
+
+
+def _written_twice(moves: Moves, history: History) -> Iterator[tuple[int, int]]:
+    """Offsets at which there may have been different records: what was cut off, and what a leader began anew
+    though the log had gone further before."""
+    yield from ((cut.after, cut.before) for cut in history.cuts)
+    for election in history.elections:
+        yield election.end, int(moves.to_offset[moves.epoch < election.epoch].max(initial=0))
 
 
 def below_promise(context: Context, sends: Sends) -> tuple[list[Finding], Judged]:
@@ -166,22 +191,23 @@ def _judge(  # noqa: PLR0917
 # ---------------------------------------------------------------- what clocks do not let judge
 
 
-def apart(context: Context, bounds: Iterable[Mapping[int, tuple[int, int]]]) -> dict[int, int]:
+def apart(context: Context, told: Iterable[Mapping[int, Bounds]]) -> dict[int, int]:
     """Brokers whose clock differs from the clients' by more than the slack that every comparison allows for,
-    and by how many us it is ahead at least (or, if negative, behind)."""
-    together: dict[int, tuple[int, int]] = {}
-    for each in bounds:
-        for broker, (least, most) in each.items():
-            low, high = together.get(broker, (-_FAR, _FAR))
-            together[broker] = (max(low, least), min(high, most))
-    if not context.slack_us:
-        return {}
+    and by how many us it is ahead at least (or, if negative, behind). Half of the sends must say so: a few
+    whose acknowledgement is false set no clock."""
+    together: dict[int, Bounds] = {}
+    for piece in told:
+        for broker, bounds in piece.items():
+            known = together.setdefault(broker, Bounds())
+            known.least += bounds.least
+            known.most += bounds.most
     found = {}
-    for broker, (least, most) in sorted(together.items()):
-        if least > context.slack_us:
-            found[broker] = least
-        elif most < -context.slack_us:
-            found[broker] = most
+    for broker, bounds in sorted(together.items()) if context.slack_us else ():
+        least, most = (np.concatenate(listed) for listed in (bounds.least, bounds.most))
+        if len(least) and (ahead := int(np.median(least))) > context.slack_us:
+            found[broker] = ahead
+        elif len(most) and (behind := int(np.median(most))) < -context.slack_us:
+            found[broker] = behind
     return found
 
 

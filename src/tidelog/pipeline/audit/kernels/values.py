@@ -27,6 +27,7 @@ from tidelog.pipeline.audit.findings import (
     FindingWriter,
     Tally,
 )
+from tidelog.pipeline.audit.kernels.copies import Identity, identified, is_misplaced, was_lost
 from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, text_hashes
 from tidelog.pipeline.audit.kernels.ledger_piece import FAILED, OK, UNKNOWN, value_keys
 from tidelog.pipeline.audit.kernels.places import COPY, MISS, STRAY
@@ -46,25 +47,17 @@ class ValuesShared:
 
 
 @dataclass(slots=True)
-class Patches:
-    """Sends that are not where they were acknowledged: their rows, and their offsets (-1: nowhere)."""
-
-    row: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    real_offset: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-
-
-@dataclass(slots=True)
 class ValuesResult:
-    patches: Patches = field(default_factory=Patches)
+    rows: list[Ints] = field(default_factory=list)
+    real_offsets: list[Ints] = field(default_factory=list)
+    """Sends that are not where they were acknowledged: their rows, and their offsets (-1: nowhere)."""
     repeated: int = 0
     """Values that were sent more than once and of which nothing can be said."""
     unread: int = 0
     """Acknowledged sends at whose offsets no consumer of a kept ledger read anything."""
     compacted: dict[int, int] = field(default_factory=dict)
     """Sends that compaction may have taken, by partition."""
-    open: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]] = field(
-        default_factory=list
-    )
+    open: list[tuple[Finding, list[Identity]]] = field(default_factory=list)
     """Values of idempotent producers that are duplicated, with copies whose producer id is not known."""
     tally: Tally = field(default_factory=Tally)
 
@@ -90,7 +83,6 @@ def judge_values(shared: ValuesShared, bucket: Bucket) -> ValuesResult:
     tables = {kind: unpack(context, bucket, kind) for kind in (SEND, MISS, COPY, STRAY)}
     for group in _groups(tables, judge):
         writer.add_all(judge.findings(group))
-    result.patches = judge.patches()
     result.tally = writer.close()
     return result
 
@@ -165,7 +157,8 @@ def _plain_groups(tables: dict[str, Any], index: dict[str, Ints], count: int, ju
         crc, stored = (spread(kind, ints(tables[kind]["value_crc32"]), -1) for kind in (SEND, COPY))
         key, kept = (spread(kind, text_hashes(tables[kind]["key"]), 0) for kind in (SEND, COPY))
         same = (crc < 0) | (stored < 0) | (crc == stored)
-        there = quiet & (copies == 1) & (unread == 0) & unplaced & same & ((key == 0) | (key == kept))
+        same &= (key == kept) | ((key == 0) & (not judge.keyed))
+        there = quiet & (copies == 1) & (unread == 0) & unplaced & same
         plain |= there
         at = spread(COPY, ints(copy["offset"]), -1)
         mine = np.flatnonzero(there[index[SEND]])
@@ -181,20 +174,14 @@ class _Judge:
         self._shared = shared
         self._context = shared.context
         self._result = result
-        self._rows: list[Ints] = []
-        self._real_offsets: list[Ints] = []
         facts = self._context.facts
         self._whole_ledger = Need.ALL_SENDS in facts
         self._final_read = Need.FINAL_READ in facts and Need.REPLICA_LOGS in facts
+        self.keyed = self._context.keyed_sends
 
     def place(self, rows: Ints, real_offset: Ints) -> None:
-        self._rows.append(rows)
-        self._real_offsets.append(real_offset)
-
-    def patches(self) -> Patches:
-        if not self._rows:
-            return Patches()
-        return Patches(np.concatenate(self._rows), np.concatenate(self._real_offsets))
+        self._result.rows.append(rows)
+        self._result.real_offsets.append(real_offset)
 
     def findings(self, group: Group) -> Iterator[Finding]:
         self._locate(group)
@@ -245,8 +232,7 @@ class _Judge:
                 end = self._context.parts[group.part].end
                 real_offset = told if told is not None and told >= end else -1
             if send["outcome"] == OK or real_offset >= 0:
-                self._rows.append(np.array([send["row"]]))
-                self._real_offsets.append(np.array([real_offset]))
+                self.place(np.array([send["row"]]), np.array([real_offset]))
 
     # ------------------------------------------------------------ one by one
 
@@ -339,6 +325,7 @@ class _Judge:
                 other_there=miss is not None and miss["there"],
                 other_epoch=None if miss is None else miss["now_epoch"],
                 other_us=None if miss is None else miss["now_us"],
+                other_until_us=None if miss is None else miss["now_until_us"],
                 uncommitted=miss is not None and miss["uncommitted"],
                 hole=miss is not None and miss["hole"] and not part.compacted,
                 at_end=told is not None and told >= part.end,
@@ -387,14 +374,15 @@ class _Judge:
                 continue
             crc, key = copy["value_crc32"], copy["key"]
             other = None not in (crc, send["value_crc32"]) and crc != send["value_crc32"]
-            if other or (send["key"] is not None and key != send["key"]):
+            if other or (key != send["key"] and (self.keyed or send["key"] is not None)):
                 bad = copy
         if bad is None:
             return
         if bad["value_crc32"] not in (None, -1, send["value_crc32"]):
             words = f"sent with CRC-32 {send['value_crc32']}, the log holds it with {bad['value_crc32']}"
         else:
-            words = f"sent with the key {send['key']}, the log holds it with {bad['key']}"
+            sent, now = (f"the key {key}" if key else "no key" for key in (send["key"], bad["key"]))
+            words = f"sent with {sent}, the log holds it with {now}"
         yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=words)
 
     def _twice(self, group: Group, copies: list[int]) -> Iterator[Finding]:
@@ -415,6 +403,7 @@ class _Judge:
                 copies[0],
                 count=2,
                 detail=f"acknowledged at offset {told}, and the log holds it at {copies[0]}",
+                facts=Facts(misplaced=not was_lost(self._context, group.part, send)),
             )
 
     def _duplicated(self, group: Group, copies: list[int]) -> Iterator[Finding]:
@@ -442,6 +431,7 @@ class _Judge:
                 finding.circumstance = Circumstance.SENT_TWICE
             elif alone and all(each["idempotent"] for each in sends):
                 finding.severity = VIOLATION
+        finding.facts = Facts(misplaced=send is not None and is_misplaced(self._context, send, listed))
         idempotent = alone and times == 1 and sends[0]["idempotent"]
         unknown = any("as_sent" in copy for copy in listed)
         by_replica = self._context.parts[group.part].broker is not None
@@ -467,26 +457,3 @@ class _Judge:
                 consumer=final,
                 detail="acknowledged and in the log, and the final reader did not get it",
             )
-
-
-def identified(
-    finding: Finding, copies: list[tuple[int, int | None, int | None, int | None]], *, idempotent: bool
-) -> Finding:
-    """A duplicated value, with who wrote each copy. Within one producer id and epoch brokers must
-    recognise a repeat; copies that carry different ones were sent anew by the client itself."""
-    apart = len({(producer, epoch) for _, _, producer, epoch in copies}) == len(copies)
-    if copies[0][2] is not None and any(producer in (None, -1) for _, _, producer, _ in copies):
-        apart = False  # a record without an id is of no epoch of that client
-    shown = copies[:10]
-    words = ", ".join(str(o) + ("" if e is None else f" (epoch {e})") for o, e, _, _ in shown)
-    detail = f"at offsets {words}{', …' if len(copies) > 10 else ''}"
-    known = copies[0][2] is not None
-    if idempotent and known:
-        detail += f"; producer ids and epochs {', '.join(f'{p}/{e}' for _, _, p, e in shown)}"
-        if apart:
-            finding.circumstance = Circumstance.NEW_IDENTITY
-    if idempotent and not apart:
-        finding.severity = VIOLATION
-    finding.detail = detail
-    finding.leader_epoch = copies[-1][1]
-    return finding

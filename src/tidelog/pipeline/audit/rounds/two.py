@@ -16,6 +16,7 @@ from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.engines import Engine
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import Finding, Tally
+from tidelog.pipeline.audit.kernels.copies import Identity, identified
 from tidelog.pipeline.audit.kernels.hashes import OFFSET_BITS, STRETCH, Ints, Words, coded, ints
 from tidelog.pipeline.audit.kernels.ledger_piece import values_sent
 from tidelog.pipeline.audit.kernels.log_piece import LOG_COLUMNS, final_rows
@@ -24,7 +25,7 @@ from tidelog.pipeline.audit.kernels.places import PlacesShared, judge_places
 from tidelog.pipeline.audit.kernels.reads_piece import Jump, skip_finding
 from tidelog.pipeline.audit.kernels.round_two_rows import Wanted, emit_places, emit_values, suspects
 from tidelog.pipeline.audit.kernels.tables import read_piece
-from tidelog.pipeline.audit.kernels.values import ValuesShared, identified, judge_values
+from tidelog.pipeline.audit.kernels.values import ValuesShared, judge_values
 from tidelog.pipeline.audit.pieces import LogPiece, RecordsPiece, TablePiece
 from tidelog.pipeline.audit.rounds.one import Summed, differing
 from tidelog.pipeline.audit.rounds.parcels import ROWS_PER_BUCKET, Parcel, buckets_of
@@ -123,8 +124,9 @@ class SecondRound:
             self.unread += result.unread
             self.compacted.update(result.compacted)
         self._identify([each for result in results for each in result.open])
-        row = np.concatenate([result.patches.row for result in results])
-        real_offset = np.concatenate([result.patches.real_offset for result in results])
+        nothing = np.zeros(0, np.int64)
+        row = np.concatenate([nothing, *(rows for result in results for rows in result.rows)])
+        real_offset = np.concatenate([nothing, *(at for result in results for at in result.real_offsets)])
         order = np.argsort(row, kind="stable")
         return row[order], real_offset[order]
 
@@ -139,9 +141,7 @@ class SecondRound:
         last = np.concatenate((np.flatnonzero(keys[1:] != keys[:-1]), [len(keys) - 1]))
         return keys[last], place[last]
 
-    def _identify(
-        self, waiting: list[tuple[Finding, list[tuple[int, int | None, int | None, int | None]]]]
-    ) -> None:
+    def _identify(self, waiting: list[tuple[Finding, list[Identity]]]) -> None:
         """Who wrote the copies of duplicated values, where the sums agreed."""
         spots = {
             (finding.part or 0, offset)
@@ -154,8 +154,8 @@ class SecondRound:
             known = [wrote.get((finding.part or 0, copy[0]), copy) for copy in copies]
             self.found.append(identified(finding, known, idempotent=True))
 
-    def _rows_at(self, spots: set[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, Any, Any, Any]]:
-        found: dict[tuple[int, int], tuple[int, Any, Any, Any]] = {}
+    def _rows_at(self, spots: set[tuple[int, int]]) -> dict[tuple[int, int], Identity]:
+        found: dict[tuple[int, int], Identity] = {}
         if not spots:
             return found
         keys = np.unique(
