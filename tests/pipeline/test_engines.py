@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.cli.calling import call
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
+from tests.pipeline.slow_workers import TOO_SLOW
 from tests.pipeline.test_audits import CASES
 
 from tidelog.pipeline.audit import engines
@@ -76,6 +78,41 @@ def test_a_task_that_fails_is_no_clean_verdict(spark: SparkSession) -> None:
         OnSpark(spark).run(fails, None, [1, 2])
     assert "\n" not in str(refused.value)
     assert str(refused.value) == "the evidence cannot be read: RuntimeError: no such place"
+
+
+class Session:
+    """A Spark whose jobs end as they are told: with an error, or with the numbers of the pieces."""
+
+    def __init__(self, *ends: Exception | None) -> None:
+        self.ends = list(ends)
+
+    def range(self, start: int, end: int, step: int, tasks: int) -> Session:
+        self._count = end
+        return self
+
+    def mapInArrow(self, work: object, schema: str) -> Session:
+        return self
+
+    def collect(self) -> list[tuple[int, bytes]]:
+        if (end := self.ends.pop(0)) is not None:
+            raise end
+        return [(number, pickle.dumps(10 * number)) for number in range(self._count)]
+
+    def registerProgressHandler(self, handler: object) -> None: ...
+    def removeProgressHandler(self, handler: object) -> None: ...
+
+
+def test_a_job_whose_workers_start_too_slowly_is_tried_again() -> None:
+    """A bounded number of times, and only for that."""
+
+    def run(session: Any) -> list[Any]:
+        return OnSpark(session, cores=2).run(fails, None, [1, 2])
+
+    assert run(Session(TOO_SLOW, TOO_SLOW, None)) == [0, 10]
+    with pytest.raises(PipelineError, match="Python worker failed to connect back"):
+        run(Session(*[TOO_SLOW] * 9))
+    with pytest.raises(PipelineError, match="no such place"):
+        run(Session(RuntimeError("no such place"), None))
 
 
 def test_the_last_line_of_a_worker_s_trace() -> None:

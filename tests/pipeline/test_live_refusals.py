@@ -7,10 +7,12 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.pipeline.slow_workers import TOO_SLOW
 
 from tidelog.cli import main
 from tidelog.evidence.folder import COMPLETE, Manifest
-from tidelog.pipeline.live.following import Follower
+from tidelog.pipeline.errors import PipelineError
+from tidelog.pipeline.live.following import Followed, Follower
 from tidelog.pipeline.live.targets import TrialTarget
 from tidelog.pipeline.sources import topic_client
 
@@ -78,3 +80,37 @@ def test_a_folder_belongs_to_one_thing_and_one_follower(
     os.close(held)
     (kept / "following.json").write_text("{")
     assert refused("a", kept) == f"{kept}/following.json cannot be understood: choose another folder"
+
+
+class Query:
+    """A streaming query of Spark's that ends as it is told."""
+
+    def __init__(self, end: Exception | None) -> None:
+        self._end = end
+        self.recentProgress = [{"batchId": 0, "numInputRows": 3}]
+
+    def awaitTermination(self, seconds: float) -> bool:
+        if self._end is not None:
+            raise self._end
+        return True
+
+    def stop(self) -> None: ...
+
+
+def follow(tmp_path: Path, ends: list[Exception | None]) -> Followed:
+    Manifest(stage="sim", state=COMPLETE, seed=1).write(tmp_path)
+    follower = Follower(None, TrialTarget(tmp_path), tmp_path / "kept", print)  # type: ignore[arg-type]
+    vars(follower)["_start"] = lambda once: Query(ends.pop(0))
+    return follower.follow()
+
+
+def test_a_worker_that_starts_too_slowly_does_not_end_it(tmp_path: Path) -> None:
+    """Spark gives it ten seconds. The query goes on from its checkpoint, a bounded number of times."""
+    assert follow(tmp_path, [TOO_SLOW, TOO_SLOW, None]) == Followed(3, 0, 0, ended=True)
+    with pytest.raises(PipelineError, match="Python worker failed to connect back"):
+        follow(tmp_path, [TOO_SLOW] * 20)
+
+
+def test_any_other_failure_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="following ended: no space"):
+        follow(tmp_path, [RuntimeError("no space"), None])

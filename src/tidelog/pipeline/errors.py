@@ -26,6 +26,15 @@ def first_line(error: BaseException) -> str:
     return said.removeprefix("An error occurred while calling ").strip()
 
 
+_NOT_CONNECTED = "Python worker failed to connect back"
+
+
+def worker_did_not_connect(error: BaseException) -> bool:
+    """Whether a Python worker was too slow to start: Spark gives it ten seconds, which cannot be set. On a
+    machine with much else to do that is no failure of the work, which may be tried again."""
+    return _NOT_CONNECTED in str(error)
+
+
 _FRAME = re.compile(r"^(?:at |\.\.\. |Caused by: )|^\s*File \"")
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(?P<words>\w*(?:Error|Exception|Interrupt)\w*: .+)$")
 

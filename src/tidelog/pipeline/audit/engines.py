@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.errors import PipelineError, last_line
+from tidelog.pipeline.errors import PipelineError, last_line, worker_did_not_connect
 from tidelog.pipeline.spark.progress import report_tasks
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ Progress = Callable[[int], object]
 
 _SERIAL_BYTES: Final = 4 << 20
 _TASKS_PER_CORE: Final = 4
+_TRIES: Final = 3
+"""Of a job whose workers do not start in time."""
 _MODULE_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 
 
@@ -147,16 +149,17 @@ class OnSpark:
         def tell(done: int, all_: int) -> None:
             progress(done * len(pieces) // all_ if all_ else 0)
 
-        try:
-            table = self._spark.range(0, len(pieces), 1, tasks).mapInArrow(work, "number long, result binary")
-            with report_tasks(self._spark, tell):
-                for number, result in table.collect():
-                    found[number] = pickle.loads(bytes(result))
-            progress(len(pieces))
-        except PipelineError:
-            raise
-        except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
-            raise PipelineError(_failure(error)) from error
+        for left in reversed(range(_TRIES)):
+            try:
+                table = self._spark.range(0, len(pieces), 1, tasks)
+                with report_tasks(self._spark, tell):
+                    for number, result in table.mapInArrow(work, "number long, result binary").collect():
+                        found[number] = pickle.loads(bytes(result))
+                break
+            except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
+                if not left or not worker_did_not_connect(error):
+                    raise PipelineError(_failure(error)) from error
+        progress(len(pieces))
         return found
 
     def close(self) -> None:

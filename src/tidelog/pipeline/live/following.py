@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.errors import reason
-from tidelog.pipeline.errors import PipelineError, first_line
+from tidelog.pipeline.errors import PipelineError, first_line, last_line, worker_did_not_connect
 from tidelog.pipeline.live import query
 from tidelog.pipeline.live.findings import Findings
 from tidelog.pipeline.live.targets import Target, Tell
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _EVERY: Final = "1 second"
 _LOOK_S: Final = 0.25
 _OWNER: Final = "following.json"
+_AGAIN_MAX: Final = 5
+"""How often the query goes on from its checkpoint because a worker did not start in time."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,18 +80,26 @@ class Follower:
 
     def _follow(self, seconds: float | None, enough: threading.Event) -> Followed:
         deadline = None if seconds is None else time.monotonic() + seconds
-        running = self._start(once=self._target.has_ended())
-        ended = False
+
+        def goes_on() -> bool:
+            return not enough.is_set() and (deadline is None or time.monotonic() < deadline)
+
+        ended, again = False, _AGAIN_MAX
         rows: dict[int, int] = {}
-        try:
-            while not ended and not enough.is_set() and (deadline is None or time.monotonic() < deadline):
-                ended = bool(running.awaitTermination(_LOOK_S)) or self._is_over(running)
-                rows |= {step["batchId"]: int(step["numInputRows"]) for step in running.recentProgress}
-        except Exception as error:  # Spark's errors share no class
-            if not enough.is_set():
-                raise self._failure or PipelineError(f"following ended: {first_line(error)}") from error
-        finally:
-            _stop(running)
+        while not ended and goes_on():
+            running = self._start(once=self._target.has_ended())
+            try:
+                while not ended and goes_on():
+                    ended = bool(running.awaitTermination(_LOOK_S)) or self._is_over(running)
+                    rows |= {step["batchId"]: int(step["numInputRows"]) for step in running.recentProgress}
+            except Exception as error:  # Spark's errors share no class
+                if enough.is_set():
+                    break
+                if self._failure is not None or not again or not worker_did_not_connect(error):
+                    raise self._failure or PipelineError(f"following ended: {last_line(error)}") from error
+                again -= 1
+            finally:
+                _stop(running)
         return Followed(sum(rows.values()), self._found, self.found_before, ended)
 
     def _start(self, *, once: bool) -> Any:
