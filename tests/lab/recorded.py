@@ -117,7 +117,7 @@ def _kraft() -> dict[str, Schedule]:
         ),
         "e5a": (
             "produce all->0 a; advance 1s; sync 0; produce all->0 b; advance 200ms",
-            "stop 1; wait isr 0,2; advance 800ms; stop 2; wait isr 0; produce one->0 c; advance 6s",
+            "stop 1; wait isr 0,2; advance 2s; stop 2; wait isr 0; produce one->0 c; advance 6s",
             "power-off 0; wait leader none",
             "restart 0; advance 2s",
             "restart 2; advance 2s",
@@ -232,7 +232,7 @@ SCHEDULES = {
         LAST_STANDING,
         (
             "produce all->0 a; advance 1s; sync 0; produce all->0 b; advance 200ms",
-            "stop 1; wait isr 0,2; advance 800ms; stop 2; wait isr 0; produce one->0 c; advance 6s",
+            "stop 1; wait isr 0,2; advance 2s; stop 2; wait isr 0; produce one->0 c; advance 6s",
             "power-off 0; wait leader none",
             "restart 0; wait leader 0; advance 2s",
             "restart 2; wait isr 0,2; advance 2s",
