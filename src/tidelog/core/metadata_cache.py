@@ -61,6 +61,11 @@ class MetadataCache:
     def get(self, tp: TopicPartition) -> PartitionAssignment | None:
         return self.topics.get(tp.topic, {}).get(tp.partition)
 
+    def told(self, tp: TopicPartition) -> PartitionState | None:
+        """A partition's state as a client would be told it."""
+        partition = self.get(tp)
+        return None if partition is None else self._as_told(partition.state)
+
     def states(self) -> dict[TopicPartition, PartitionState]:
         """Every partition's state for clients: a dead leader is reported as no leader. Clients then ask
         again, and do not return to it in an epoch that is over when it is back."""

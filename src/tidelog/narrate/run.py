@@ -9,6 +9,7 @@ from tidelog.narrate.clients import error_words, remark_words
 from tidelog.narrate.events import narrate
 from tidelog.scenario.clients.events import Acknowledged, Outcome, RecordRead, SendFailed, Sent
 from tidelog.scenario.run import Played, Run
+from tidelog.wire.errors import ErrorCode
 
 
 def run_json(run: Run) -> dict[str, Any]:
@@ -50,7 +51,10 @@ def _entry(record: Sent) -> dict[str, Any]:
     if record.outcome is Outcome.OK:
         return {**entry, "offset": record.offset, "broker": record.broker}
     outcome = "pending" if record.outcome is None else record.outcome.value
-    return {**entry, "error": error_words(record.error), "outcome": outcome}
+    entry |= {"error": error_words(record.error), "outcome": outcome}
+    if isinstance(record.error, ErrorCode):
+        entry["base_offset"] = record.base_offset
+    return entry
 
 
 def _event_json(at: int, event: object) -> dict[str, Any]:

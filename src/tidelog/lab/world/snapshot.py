@@ -86,14 +86,10 @@ def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> 
     process = world.processes[broker]
     log = process.storage.open(tp)
     replica = process.core.replicas.get(tp) if process.core is not None else None
-    known = process.core.metadata.get(tp) if process.core is not None else None
+    told = process.core.metadata.told(tp) if process.core is not None else None
     believes = None
-    if known is not None:
-        believes = {
-            "leader": known.state.leader,
-            "leader_epoch": known.state.leader_epoch,
-            "isr": known.state.isr,
-        }
+    if told is not None:
+        believes = {"leader": told.leader, "leader_epoch": told.leader_epoch, "isr": told.isr}
     checkpoint = process.storage.checkpointed_high_watermark(tp)
     return ReplicaState(
         broker,

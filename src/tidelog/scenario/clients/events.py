@@ -40,6 +40,8 @@ class Sent:
     outcome: Outcome | None = None
     error: ClientError | None = None
     offset: Offset = UNKNOWN_OFFSET
+    base_offset: Offset = UNKNOWN_OFFSET
+    """In the last answer that was an error: where the leader has appended the batch, if it has."""
     attempts: int = 0
     in_doubt: bool = False
     deadline: Millis = 0

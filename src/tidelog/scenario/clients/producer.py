@@ -244,6 +244,7 @@ class Producer:
                 each.offset = response.base_offset + index
                 self._world.client_observed(Acknowledged(each))
             return
+        record.base_offset = response.base_offset
         if error is not ErrorCode.NOT_ENOUGH_REPLICAS:
             record.in_doubt = True  # every other error may come after the append
         if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
