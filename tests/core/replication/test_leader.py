@@ -113,6 +113,25 @@ def test_a_follower_that_is_behind_when_an_epoch_begins_is_not_waited_for(led_be
     assert bench.hw == 1
 
 
+@pytest.mark.parametrize(("led_before", "high_watermark"), [(False, 3), (True, 2)])
+def test_the_start_of_an_epoch_counts_as_a_fetch_only_for_a_leader_that_goes_on(
+    led_before: bool, high_watermark: int
+) -> None:
+    """As in Kafka, a leader that continues in a new epoch takes a follower at the epoch's start for caught up at
+    that time, and waits for it. A new leader knows of no earlier fetch."""
+    bench = Bench(replicas=(0, 1, 2), storage=disk((0, "a")))
+    if led_before:
+        bench.lead(isr=(0, 1))
+    bench.lead(epoch=1, isr=(0, 1))
+    bench.produce("b", acks=1)
+    bench.fetch(1, 2)
+    assert bench.hw == 2
+    bench.fetch(2, 1)
+    bench.produce("c", acks=1)
+    bench.fetch(1, 3)
+    assert bench.hw == high_watermark
+
+
 def test_the_watermark_never_goes_back_in_one_leadership() -> None:
     """A follower that lost its tail fetches from further down; what was committed stays committed."""
     bench = leading("abc")

@@ -8,6 +8,8 @@ from tidelog.core.config import BrokerConfig, IsrRule
 from tidelog.core.types import NO_BROKER_EPOCH, UNKNOWN_OFFSET, BrokerEpoch, Millis, Offset
 
 NEVER: Millis = -(10**15)
+UNREACHED: Offset = 1 << 63
+"""Beyond the end of every log."""
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ from tidelog.core.messages import (
 )
 from tidelog.core.reasons import IsrChange, LeadershipStart, WatermarkMoment
 from tidelog.core.replication.delete_records import RecordDeletion
-from tidelog.core.replication.follower_progress import NEVER, FollowerProgress
+from tidelog.core.replication.follower_progress import NEVER, UNREACHED, FollowerProgress
 from tidelog.core.replication.waiting_fetches import ParkedFetch, WaitingFetches
 from tidelog.core.timers import Timer
 from tidelog.core.types import (
@@ -131,7 +131,8 @@ class LeaderRole:
                 # A replica outside the ISR must first fetch up to the current log end.
                 follower.last_caught_up = now if broker in self.isr else NEVER
             follower.last_fetch = now
-            follower.leader_end_at_last_fetch = self.epoch_start
+            # A new leader knows of no earlier fetch at which the follower may have been caught up.
+            follower.leader_end_at_last_fetch = self.epoch_start if led else UNREACHED
         self.ctx.generation.begin_leading(self)  # the append may fail
         replica = self.replica
         start = LeadershipStart.CONTINUED if led else LeadershipStart.TAKEN_UP
@@ -354,7 +355,8 @@ class LeaderRole:
             if lagging:
                 isr = tuple(broker for broker in self.isr if broker not in lagging)
                 self._propose(isr, IsrChange[config.isr_rule.name])
-                self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
+                if not self.ctx.generation.tracks_eligible_leaders:
+                    self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
 
     def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
         guards = self.ctx.guards
