@@ -61,7 +61,7 @@ class Wish(NamedTuple):
 
 
 class EligibleLeaderMachines(StateMachines):
-    __slots__ = ("_check_scheduled", "_last_epochs", "_not_fenced")
+    __slots__ = ("_began", "_check_scheduled", "_last_epochs", "_not_fenced")
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class EligibleLeaderMachines(StateMachines):
         """The epoch of each broker's last registration that was handled."""
         self._not_fenced: dict[BrokerId, None] = {}
         """Brokers that are gone and whose turn has not come."""
+        self._began = ctx.now
         self._check_scheduled = False
 
     # ------------------------------------------------------------ one change
@@ -293,12 +294,13 @@ class EligibleLeaderMachines(StateMachines):
         self.batch.send()
 
     def _schedule_unclean_check(self, now: Millis) -> None:
-        """KRaft looks for partitions that may now be led uncleanly every few minutes, while some have no
-        leader; a changed setting alone elects no leader."""
+        """KRaft looks for partitions that may now be led uncleanly every few minutes after a controller has
+        begun; a changed setting alone elects no leader. Here it looks only while some have no leader."""
         if not self._check_scheduled:
             self._check_scheduled = True
             interval = self.ctx.config.unclean_leader_election_interval_ms
-            self.ctx.set_timer(now + interval, self._check_unclean)
+            looks = (now - self._began) // interval + 1
+            self.ctx.set_timer(self._began + looks * interval, self._check_unclean)
 
     def _check_unclean(self, now: Millis) -> None:
         self._check_scheduled = False

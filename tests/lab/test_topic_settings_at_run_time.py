@@ -1,4 +1,4 @@
-"""min.insync.replicas is changed while too few replicas are in sync, under the rules of Kafka 4.1."""
+"""Settings of a topic are changed while too few replicas are in sync, under the rules of Kafka 4.1."""
 
 from tests.lab.stories import after, marks, partition, play
 
@@ -31,3 +31,29 @@ def test_a_smaller_min_isr_commits_with_the_next_append() -> None:
     assert (partition(changed).elr, partition(changed).partition_epoch) == ((), 3)
     assert marks(changed, 0) == (2, 1)
     assert marks(after(run, "produce all e"), 0) == (3, 3)
+
+
+def test_permission_for_unclean_elections_waits_for_the_controller_to_look() -> None:
+    """Every five minutes, counted from the start of the controller, as in KRaft."""
+    head = """
+        scenario unclean
+        cluster brokers=3 controller=2
+        topic t replicas=0,1
+        producer all zone=az3 acks=all
+    """
+    steps = """
+        produce all a
+        crash 1
+        wait isr 0
+        crash 0
+        wait leader none
+        restart 1
+        configure t unclean.leader.election.enable=true
+        advance 280s
+        advance 15s
+    """
+    run = play(head, steps, "elr")
+    assert partition(after(run, "advance 280s")).leader == -1
+    elected = after(run, "advance 15s")
+    assert partition(elected).leader == 1
+    assert 300_000 <= elected.after.at_ms <= 310_000
