@@ -355,7 +355,9 @@ def _check_sends(run: Run, steps: list[dict[str, Any]], name: str) -> None:
                     assert (sent.outcome, sent.offset) == told, f"{name}: {value}"
                 else:
                     assert isinstance(sent.error, ErrorCode), f"{name}: {value}"
-                    assert (sent.error.name, sent.base_offset) == (error, client["base_offset"]), f"{name}: {value}"
+                    assert (sent.error.name, sent.base_offset) == (error, client["base_offset"]), (
+                        f"{name}: {value}"
+                    )
     # Some recordings begin after the first sends.
     assert all(sent.outcome is Outcome.OK for sent in left), name
 

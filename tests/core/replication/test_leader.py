@@ -117,8 +117,8 @@ def test_a_follower_that_is_behind_when_an_epoch_begins_is_not_waited_for(led_be
 def test_the_start_of_an_epoch_counts_as_a_fetch_only_for_a_leader_that_goes_on(
     led_before: bool, high_watermark: int
 ) -> None:
-    """As in Kafka, a leader that continues in a new epoch takes a follower at the epoch's start for caught up at
-    that time, and waits for it. A new leader knows of no earlier fetch."""
+    """As in Kafka, a leader that continues in a new epoch takes a follower at the epoch's start for caught up
+    at that time, and waits for it. A new leader knows of no earlier fetch."""
     bench = Bench(replicas=(0, 1, 2), storage=disk((0, "a")))
     if led_before:
         bench.lead(isr=(0, 1))
