@@ -1,14 +1,17 @@
 """A controlled shutdown: when the controller is asked, and how long its answer is waited for."""
 
 import pytest
-from tests.core.harness import CONTROLLER, TP, Bench
+from tests.core.harness import CONTROLLER, TP, Bench, leading
 
 from tidelog.core.config import BrokerConfig
 from tidelog.core.messages import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
+    EpochEndRequest,
+    FetchRequest,
     UpdateMetadataRequest,
 )
+from tidelog.core.replication.follower import Phase
 from tidelog.core.types import BrokerEpoch, BrokerId
 from tidelog.wire.errors import ErrorCode
 
@@ -43,6 +46,46 @@ class Leaving(Bench):
         live = dict.fromkeys((self.me, controller), BrokerEpoch(1))
         header = self.header(controller, 2)
         self.hear(UpdateMetadataRequest(**header, live_brokers=live, endpoints={}, partitions=()), controller)
+
+
+@pytest.mark.parametrize(
+    ("generation", "isr", "follows"),
+    [
+        ("hw", (1,), False),
+        ("kip101", (1,), False),
+        ("epoch", (1,), False),
+        ("epoch", (0, 1), False),
+        ("elr", (1,), False),
+        ("elr", (0, 1), True),
+    ],
+)
+def test_a_leader_that_shuts_down_does_not_follow_the_next_one(
+    generation: str, isr: tuple[int, ...], follows: bool
+) -> None:
+    """Kafka adds no fetchers then; Kafka 4 goes on fetching where the broker is still in sync."""
+    bench = leading("ab", generation=generation)
+    bench.produce("c", acks=1)
+    bench.core.stop(bench.now)
+    bench.sent.clear()
+    bench.assign(1, 1, isr)
+    bench.pass_time(5_000)
+    asked = [send for send in bench.sent if isinstance(send.message, FetchRequest | EpochEndRequest)]
+    assert bool(asked) == follows
+    # 0.10 truncates before it looks whether it shuts down.
+    assert bench.values == ("ab" if generation == "hw" else "abc")
+
+
+def test_a_follower_that_shuts_down_stops_fetching_when_it_has_left_the_isr() -> None:
+    """Under Kafka 4, where that changes no leader epoch. Nothing of it is waited for then."""
+    bench = Bench(generation="elr")
+    role = bench.follow(1, 0)
+    bench.core.stop(bench.now)
+    bench.assign(1, 0, (1,), 1)
+    bench.sent.clear()
+    bench.core.connected(BrokerId(1))
+    bench.pass_time(1)
+    assert role.phase is Phase.STALLED
+    assert not [send for send in bench.sent if isinstance(send.message, FetchRequest)]
 
 
 def test_a_controller_that_has_much_to_move_is_given_time() -> None:

@@ -30,13 +30,11 @@ def variant(seed: int, steps: int = 6) -> Scenario:
     unclean = die.random() < 0.2
     least = die.choice((1, 2, 2))
     head = HEAD.format(off=off, least=least, unclean=str(unclean).lower())
-    # A leader that shuts down follows for a moment. Where leaders write the ISR, it may enter it once more.
-    downs = [verb for verb in DOWNS if verb != "stop" or rules not in ("kip101", "hw")]
     commands: list[str] = ["produce all v0"]
     up, paused = set(BROKERS), set[int]()
     for number in range(1, steps + 1):
         options = [f"produce {producer} v{number}" for producer in ("all", "one")] * 2
-        options += [f"{verb} {broker}" for broker in sorted(up - paused) for verb in downs]
+        options += [f"{verb} {broker}" for broker in sorted(up - paused) for verb in DOWNS]
         options += [f"restart {broker}" for broker in BROKERS if broker not in up] * 3
         options += [f"pause {broker}" for broker in sorted(up - paused)]
         options += [f"resume {broker}" for broker in sorted(paused)] * 3

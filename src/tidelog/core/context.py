@@ -40,6 +40,7 @@ class Context:
         "generation",
         "guards",
         "is_alive",
+        "is_leaving",
         "now",
         "propose_isr",
         "reply",
@@ -85,6 +86,8 @@ class Context:
         """Stops the broker, because it must not continue."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive according to the metadata."""
+        self.is_leaving = False
+        """A controlled shutdown has begun: where this broker gives up leadership it follows nobody."""
         self.unexpected: Unexpected = raised
         """Handles an unexpected exception in one partition, task or timer: a simulation ends with it, a
         process logs it and continues. An ``InvariantViolation`` is not passed here: it ends both."""

@@ -5,6 +5,9 @@ Moving many leaderships takes time, so an attempt waits for the answer, at most
 something could not be moved yet or the controller cannot be reached, and at once when another controller
 sends a request: the old one will not answer any more. After ``controlled.shutdown.max.retries`` attempts the
 broker stops without having moved everything.
+
+A partition that is given up is not followed (``replica.py``): the old leader would be in sync again, or hold
+the new one's high watermark back, just before it is gone. Kafka's ``ReplicaManager`` does so too.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ class Departure:
 
     def begin(self, now: Millis) -> None:
         if not self._attempts:
+            self._ctx.is_leaving = True
             self._attempt(now)
 
     def heard_of(self, controller: BrokerId, now: Millis) -> None:

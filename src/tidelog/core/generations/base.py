@@ -51,6 +51,8 @@ class Generation(ABC):
     Before, it counted from the time when the leader's process first had the partition."""
     isr_checks_per_lag_time: ClassVar[int] = 2
     """How often the ISR is checked in ``replica.lag.time.max.ms``."""
+    truncates_before_stopping: ClassVar[bool] = False
+    """A leader that shuts down truncates as a follower would, although it does not follow the next leader."""
     exits_before_truncating: ClassVar[bool] = False
     """A follower whose log is longer than the leader's stops its broker if the topic forbids unclean
     elections (until 2.0, KAFKA-7414)."""

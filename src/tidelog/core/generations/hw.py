@@ -32,6 +32,7 @@ class HighWatermarkTruncation(Generation):
     counts_previous_fetch = False
     lag_counts_from_epoch = False
     isr_checks_per_lag_time = 1
+    truncates_before_stopping = True
     exits_before_truncating = True
     elects_when_unclean_allowed = False
     informs_before_roles = False

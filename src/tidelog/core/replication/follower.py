@@ -63,6 +63,16 @@ class FollowerRole:
         except StorageFailure as failure:
             self._storage_failed(failure, now)
 
+    def stay_behind(self, now: Millis) -> None:
+        """The broker shuts down: nothing is asked of the leader."""
+        self.phase = Phase.STALLED
+        if self.ctx.generation.truncates_before_stopping:
+            try:
+                rule = TruncationRule.OWN_HIGH_WATERMARK
+                self.replica.truncate_to(self.replica.high_watermark, rule)
+            except StorageFailure as failure:
+                self.replica.write_failed(failure, now)
+
     # ------------------------------------------------------------ asking
 
     def fetch(self) -> None:

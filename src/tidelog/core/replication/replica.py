@@ -41,6 +41,7 @@ from tidelog.core.types import (
     LeaderEpoch,
     Millis,
     Offset,
+    PartitionState,
     TopicPartition,
 )
 from tidelog.wire.errors import ErrorCode
@@ -121,10 +122,21 @@ class Replica:
         self.ctx.emit(events.BecameFollower(self.ctx.broker, self.tp, state.leader_epoch, state.leader))
         self.role = role = FollowerRole(self, state.leader, state.leader_epoch)
         same_leader = isinstance(before, FollowerRole) and before.leader == state.leader
-        if same_leader and not self.ctx.guards.truncate_on_every_epoch:
+        if self._stays_behind(state):
+            role.stay_behind(now)
+        elif same_leader and not self.ctx.guards.truncate_on_every_epoch:
             role.fetch()
         else:
             role.begin(now)
+
+    def _stays_behind(self, state: PartitionState) -> bool:
+        """Whether this broker shuts down, so that it does not follow. Kafka 4 goes on where it is in sync."""
+        if not self.ctx.is_leaving:
+            return False
+        return not self.ctx.generation.tracks_eligible_leaders or self.ctx.broker not in state.isr
+
+    def _leaves_within_epoch(self, state: PartitionState) -> bool:
+        return self.ctx.generation.tracks_eligible_leaders and self._stays_behind(state)
 
     def _assigned(self, assignment: PartitionAssignment, now: Millis) -> None:
         self.replicas = assignment.replicas
@@ -149,6 +161,9 @@ class Replica:
         ):
             self.replicas = assignment.replicas
             role.take_isr(state, now)
+        elif isinstance(role, FollowerRole) and self._leaves_within_epoch(state):
+            self._stop_following()
+            role.stay_behind(now)
 
     def step_down(self) -> None:
         """Give up the role: answer waiting requests with an error, stop fetching."""
