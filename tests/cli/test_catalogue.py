@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.cli.calling import LOSS
 
+from tidelog.cli.options import scenario_file
 from tidelog.scenario import catalogue
 from tidelog.scenario.scenario import ScenarioError
 
@@ -47,7 +48,7 @@ def test_an_unknown_name_near_to_nothing_is_told_where_to_look():
 
 
 def test_a_file_is_read_as_a_scenario(loss: Path):
-    assert catalogue.load_file(loss).name == "small-loss"
+    assert scenario_file(str(loss)).name == "small-loss"
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,9 @@ def test_a_file_that_is_no_scenario_is_refused_with_the_reason(
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ScenarioError, match=message):
-        catalogue.load_file(path)
+        scenario_file(str(path))
 
 
 def test_a_directory_is_refused(tmp_path: Path):
     with pytest.raises(ScenarioError, match="directory"):
-        catalogue.load_file(tmp_path)
+        scenario_file(str(tmp_path))

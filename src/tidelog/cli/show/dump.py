@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from tidelog.cli.show import palette
-from tidelog.cli.show.lines import columns, size_text
+from tidelog.cli.show.lines import columns, or_dash, size_text
 from tidelog.narrate.numbers import counted
 from tidelog.storage.dump.rows import FINDING, NOTE, Row
 
@@ -113,7 +113,7 @@ def _partition(row: Row) -> Text:
         f"{counted(row['records'], 'record')} in {counted(row['segments'], 'segment')}",
         size_text(row["bytes"]),
         f"epochs {epochs_text(row)}",
-        f"high watermark {_or_dash(row['high_watermark'])}",
+        f"high watermark {or_dash(row['high_watermark'])}",
         findings_text(row["findings"]),
     ]
     return Text("  ".join(words), palette.STRONG)
@@ -127,10 +127,6 @@ def epochs_text(row: Row) -> str:
 
 def findings_text(count: int) -> str:
     return counted(count, "finding") if count else "no findings"
-
-
-def _or_dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def _epoch(row: Row) -> Text:
@@ -188,14 +184,13 @@ def summary(partitions: list[Row]) -> list[Text]:
         return []
     rows: list[list[Text | str]] = []
     for row in partitions:
-        watermark = row["high_watermark"]
         findings = row["findings"]
         rows.append(
             [
                 Text(f"{row['topic']}-{row['partition']}", palette.COMMAND),
                 str(row["start_offset"]),
                 str(row["end_offset"]),
-                "-" if watermark is None else str(watermark),
+                or_dash(row["high_watermark"]),
                 str(row["records"]),
                 str(row["segments"]),
                 size_text(row["bytes"]),

@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from tidelog.cli.show import palette
-from tidelog.cli.show.lines import columns
+from tidelog.cli.show.lines import columns, or_dash
 from tidelog.kafka_client.groups import assigned
 from tidelog.narrate.numbers import counted
 from tidelog.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -63,17 +63,13 @@ def details(view: GroupView) -> list[Text]:
         rows.append(
             [
                 f"{part[0]}-{part[1]}",
-                _or_dash(view.committed.get(part)),
-                _or_dash(view.ends.get(part)),
-                Text(_or_dash(lag), palette.WARNING if lag else ""),
+                or_dash(view.committed.get(part)),
+                or_dash(view.ends.get(part)),
+                Text(or_dash(lag), palette.WARNING if lag else ""),
                 "-" if owner is None else f"{owner.client_id} {owner.client_host}",
             ]
         )
     return lines + columns(_HEADS, rows, "lrrrl")
-
-
-def _or_dash(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def as_json(view: GroupView) -> dict[str, Any]:

@@ -86,6 +86,10 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[Text | str]], right: s
     return lines
 
 
+def or_dash(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
 def size_text(count: int) -> str:
     """A number of bytes with a unit, as `1.5 MiB`."""
     size = float(count)

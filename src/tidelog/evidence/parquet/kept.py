@@ -21,7 +21,7 @@ import pyarrow.dataset as ds  # type: ignore[import-untyped]
 
 from tidelog.evidence.folder import EvidenceFolder, Manifest
 from tidelog.evidence.journals.slots import CorruptSlots, Ending, Slots, slot_files
-from tidelog.evidence.parquet.parts import SUFFIX, arrow_schema, write_part
+from tidelog.evidence.parquet.parts import SUFFIX, arrow_schema, dataset, write_part
 from tidelog.evidence.parquet.recovery import seal_journals
 from tidelog.evidence.parquet.sealing import copy_live
 from tidelog.evidence.tables import LEDGER, READS, REPLICAS, Table
@@ -105,11 +105,7 @@ def _describe(folder: EvidenceFolder) -> None:
 
 
 def _batches(path: Path, table: Table, columns: list[str], wanted: Any = None) -> Any:
-    files = sorted((path / table.name).glob(f"[!.]*{SUFFIX}"))
-    if not files:
-        return ()
-    found = ds.dataset([str(file) for file in files], schema=arrow_schema(table), format="parquet")
-    return found.to_batches(columns=columns, filter=wanted, batch_size=_ROWS)
+    return dataset(path, table).to_batches(columns=columns, filter=wanted, batch_size=_ROWS)
 
 
 def _read_together(path: Path, topics: list[str], manifest: Manifest) -> None:

@@ -108,7 +108,6 @@ class PartWriter:
         self._rows: list[Row] = []
         self._first_at = 0.0
         self._parts = 0
-        self.rows_written = 0
 
     def write(self, row: Row) -> None:
         if not self._rows:
@@ -121,7 +120,6 @@ class PartWriter:
         if self._rows:
             write_part(self._folder, f"{self._stem}-{self._parts:06d}", arrow_rows(self._table, self._rows))
             self._parts += 1
-            self.rows_written += len(self._rows)
             self._rows = []
 
     close = flush

@@ -99,11 +99,6 @@ def file_text(path: Path) -> str:
     return _decode(content, str(path))
 
 
-def load_file(path: Path) -> Scenario:
-    """A scenario or a transcript in a file. Raises ``ScenarioError``."""
-    return parse(file_text(path), str(path))
-
-
 def _decode(content: bytes, origin: str) -> str:
     try:
         return content.decode("utf-8")

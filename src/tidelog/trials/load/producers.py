@@ -46,7 +46,6 @@ class Sender:
     def __init__(self, plan: ProducerPlan, journal: Path, seal: Seal, noticed: Noticed) -> None:
         self.plan = plan
         self.ok = self.failed = self.unknown = 0
-        self.reopened = 0
         self._noticed = noticed
         self._ledger = LedgerJournal(
             journal,
@@ -206,7 +205,6 @@ class Sender:
             self._producer.purge()
             self._producer.flush(_LAST_WORDS_SECONDS)
         self._producer = self._connect()
-        self.reopened += 1
         self._noticed.note(self.plan.name, self.plan.zone, "reopened", detail=why)
 
 
