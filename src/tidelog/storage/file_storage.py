@@ -43,6 +43,7 @@ from tidelog.storage.log.recovery import LogOpener, Recovered, new_log
 from tidelog.storage.log.retention import retained_from
 from tidelog.storage.log.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
 from tidelog.storage.log_folder import LogFolder
+from tidelog.storage.reserves import Reserves
 from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles, Shared
 from tidelog.storage.unopened import CANNOT_OPEN, UnopenedLog
 
@@ -87,7 +88,7 @@ class FileStorage:
             verify_epochs=verify_epochs,
             tail_bytes=tail_bytes,
             tails=TailBudget(all_tails_bytes),
-            open_files=OpenFiles(open_segments_max),
+            open_files=OpenFiles(open_segments_max, Reserves()),
             checkpoint_soon=self.write_checkpoints,
             checkpoint_now=self._checkpoint_now,
             after_checkpoint=self._after_checkpoint,

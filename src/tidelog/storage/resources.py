@@ -11,6 +11,7 @@ from tidelog.core.types import Millis
 from tidelog.storage.background import Background, Job, inline
 from tidelog.storage.durable import SharedNames
 from tidelog.storage.log.tail import TAIL_BYTES, TailBudget
+from tidelog.storage.reserves import Reserves
 
 if TYPE_CHECKING:
     from tidelog.storage.log.file_log import FileLog
@@ -29,10 +30,12 @@ class OpenFiles:
     to three files, because each mapped index has its own.
     """
 
-    __slots__ = ("_limit", "_recent")
+    __slots__ = ("_limit", "_recent", "reserves")
 
-    def __init__(self, limit: int = OPEN_SEGMENTS_MAX) -> None:
+    def __init__(self, limit: int = OPEN_SEGMENTS_MAX, reserves: Reserves | None = None) -> None:
         self._limit = limit
+        self.reserves = reserves
+        """Space for the active segments. None: they have no reserve."""
         self._recent: OrderedDict[Closable, None] = OrderedDict()
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import Millis, Offset
 from tidelog.storage.errors import CorruptLog
+from tidelog.storage.reserves import BEGINS_AT_BYTES, NEVER
 from tidelog.storage.resources import OpenFiles
 from tidelog.wire.batch import HEADER_SIZE, LENGTH_END, MAGIC, CorruptBatch, RecordBatch
 
@@ -40,7 +41,16 @@ class BatchHeader(NamedTuple):
 
 
 class BatchFile:
-    __slots__ = ("_descriptor", "_open_files", "active", "base_offset", "path", "size", "sparse")
+    __slots__ = (
+        "_descriptor",
+        "_open_files",
+        "_reserve_at",
+        "active",
+        "base_offset",
+        "path",
+        "size",
+        "sparse",
+    )
 
     def __init__(self, path: Path, base_offset: Offset, open_files: OpenFiles) -> None:
         self.path = path
@@ -52,6 +62,8 @@ class BatchFile:
         """Offsets may be missing before a batch, because compaction removed them."""
         self._open_files = open_files
         self._descriptor = -1
+        self._reserve_at = NEVER if open_files.reserves is None else BEGINS_AT_BYTES
+        """The size at which space for more is allocated."""
 
     # ------------------------------------------------------------ open and closed
 
@@ -61,6 +73,15 @@ class BatchFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT | os.O_TRUNC if create else 0)
         self._descriptor = os.open(self.path, flags, 0o644)
         self.active = True
+        if not create:
+            self._give_back_of_former()
+
+    def _give_back_of_former(self) -> None:
+        """A process that was killed has left the reserve of this file."""
+        with suppress(OSError):
+            file = os.fstat(self._descriptor)
+            if file.st_blocks * 512 > file.st_size + BEGINS_AT_BYTES:
+                os.ftruncate(self._descriptor, file.st_size)
 
     def descriptor(self) -> int:
         if not self.active:
@@ -84,6 +105,8 @@ class BatchFile:
         return twin
 
     def close_file(self) -> None:
+        if self._forget_reserve():
+            self.give_back()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -94,13 +117,41 @@ class BatchFile:
         """Append. If the system does not write all of it, none of it remains and ``StorageFailure`` is
         raised."""
         position = self.size
+        end = position + len(data)
         try:
+            if end > self._reserve_at:
+                self._reserve(end)
             written = os.pwrite(self._descriptor, data, position)
             if written != len(data):
                 self._write_rest(data, position, written)
         except OSError as error:
-            raise self._undo(error) from None
-        self.size = position + len(data)
+            if not self._made_room():
+                raise self._undo(error) from None
+            self.write(data)
+        self.size = end
+
+    def _reserve(self, end: int) -> None:
+        reserves = self._open_files.reserves
+        assert reserves is not None
+        self._reserve_at = reserves.extend(self, self._descriptor, self.size, end)
+
+    def _made_room(self) -> bool:
+        """The disk may be full because of what is reserved on it: now nothing is."""
+        reserves = self._open_files.reserves
+        return reserves is not None and reserves.give_back()
+
+    def give_back(self) -> None:
+        """Free the space that is allocated beyond the end. Some is allocated again when the file has grown as
+        far as it reached."""
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, self.size)
+
+    def _forget_reserve(self) -> bool:
+        reserves = self._open_files.reserves
+        if reserves is None:
+            return False
+        self._reserve_at = BEGINS_AT_BYTES
+        return reserves.forget(self)
 
     def _write_rest(self, data: memoryview, position: int, written: int) -> None:
         """The system wrote only a part. Continue until it writes the rest or reports an error."""
@@ -119,10 +170,11 @@ class BatchFile:
     def cut(self, position: int) -> None:
         os.ftruncate(self._descriptor, position)
         self.size = position
+        self._forget_reserve()
 
     def trim(self) -> None:
-        """Truncate the file to ``size``."""
-        if os.fstat(self._descriptor).st_size != self.size:
+        """Truncate the file to ``size``, and give its reserve back."""
+        if self._forget_reserve() or os.fstat(self._descriptor).st_size != self.size:
             os.ftruncate(self._descriptor, self.size)
 
     # ------------------------------------------------------------ reading
