@@ -25,6 +25,8 @@ LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 NO_TIMESTAMP: Millis = -1
+READERS_MAX = 16
+"""How many ends of reads are remembered."""
 
 
 def file_name(offset: Offset, suffix: str) -> str:
@@ -34,6 +36,7 @@ def file_name(offset: Offset, suffix: str) -> str:
 class Segment(BatchFile):
     __slots__ = (
         "_interval_bytes",
+        "_read_to",
         "bytes_since_entry",
         "corruption",
         "first_timestamp",
@@ -59,6 +62,8 @@ class Segment(BatchFile):
         self.corruption: CorruptLog | None = None
         """The error found when the whole file was read: timestamps beyond it are unknown."""
         self._interval_bytes = index_interval_bytes
+        self._read_to: dict[Offset, int] = {}
+        """Where the last reads ended, offset and position: nearly always the next ones begin there."""
         self._forget_contents()
 
     def _forget_contents(self) -> None:
@@ -176,6 +181,7 @@ class Segment(BatchFile):
         """Drop everything from ``position``, where the batch of ``end_offset`` begins. After an OSError
         nothing has changed."""
         self.remove_index_files()
+        self._read_to.clear()
         self.cut(position)
         self.index.truncate(position)
         self.time_index.truncate(end_offset)
@@ -192,12 +198,22 @@ class Segment(BatchFile):
     def read(self, start: Offset, end: Offset, max_bytes: int = UNBOUNDED) -> list[RecordBatch]:
         """Batches from the one that holds ``start``, none beyond ``end``: the first of any size, then as many
         as fit, perhaps fewer. ``CorruptLog`` if ``start`` is not in the segment."""
-        batches = self.read_at(*self.locate(start), max_bytes)
+        known = self._read_to.pop(start, None)
+        position, expected = self.locate(start) if known is None else (known, start)
+        batches = self.read_at(position, expected, max_bytes)
         if not batches:
             raise CorruptLog(self.path, self.size, f"the file ends before offset {start}")
         while batches and batches[-1].next_offset > end:
             batches.pop()
+        if batches:
+            self._remember(batches[-1].next_offset, position + sum(len(batch.data) for batch in batches))
         return batches
+
+    def _remember(self, end: Offset, position: int) -> None:
+        read_to = self._read_to
+        read_to[end] = position
+        if len(read_to) > READERS_MAX:
+            del read_to[next(iter(read_to))]
 
     def verify_epochs(self, batches: list[RecordBatch], epoch_at: Callable[[Offset], LeaderEpoch]) -> None:
         """The CRC does not cover the leader epoch, so compare that of each batch with the epoch cache."""
