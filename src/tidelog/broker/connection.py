@@ -120,8 +120,8 @@ class Request:
         connection.held_bytes += size
         server = connection.server
         server.unflushed[connection] = None
-        latency_us = (server.clock() - self.received_at) * 1e6
-        server.metrics.request_finished(self.header.api_key, latency_us, failed)
+        server.settled_at = now = server.clock()
+        server.metrics.request_finished(self.header.api_key, (now - self.received_at) * 1e6, failed)
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -206,7 +206,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self.close_on_protocol_error(error)
         else:
-            self._handle(frames, began + SLICE_SECONDS)
+            self._handle(frames, began)
         server.settle()
         server.metrics.loop_held(server.clock() - began)
         self._account()
@@ -230,18 +230,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._incoming_bytes = held
         memory.changed(self, before, held)
 
-    def _handle(self, frames: list[bytearray], until: float) -> None:
+    def _handle(self, frames: list[bytearray], began: float) -> None:
         server = self.server
         if len(frames) == 1 and not self._received and not server.starting:
-            self._dispatch(frames[0])
+            self._dispatch(frames[0], began)
             return
+        until = began + SLICE_SECONDS
         waiting = iter(self._received + frames)
         self._received = []
         for frame in waiting:
             if server.waits(frame):
                 self._received = [frame, *waiting]
                 return
-            self._dispatch(frame)
+            self._dispatch(frame, began)
             if len(frame) > 1 and frame[1] == _FETCH:
                 server.settle()
             if not self._affordable or server.clock() >= until:
@@ -254,7 +255,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if not self._affordable:
             return
         began = self.server.clock()
-        self._handle([], began + SLICE_SECONDS)
+        self._handle([], began)
         self.server.settle()
         self.server.metrics.loop_held(self.server.clock() - began)
         self._account()
@@ -280,7 +281,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._received.clear()
         self.close()
 
-    def _dispatch(self, frame: bytearray) -> None:
+    def _dispatch(self, frame: bytearray, received_at: float) -> None:
         if self._transport is None or self._transport.is_closing():
             return
         open_requests = self._open
@@ -288,7 +289,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             waiting = open_requests[-1]
             if waiting.on_superseded is not None and waiting.answer is None:
                 waiting.on_superseded()
-        self.server.dispatch(self, frame)
+        self.server.dispatch(self, frame, received_at)
 
     def enqueue(self, request: Request) -> None:
         self._open.append(request)
@@ -316,7 +317,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.held_bytes -= size
             server = self.server
             server.metrics.bytes_out += size
-            self.last_active = server.clock()
+            self.last_active = server.settled_at
             self._transport.writelines(buffers)
         if self._paused:
             self._read_only_if_affordable()

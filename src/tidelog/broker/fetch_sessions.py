@@ -48,21 +48,21 @@ def next_epoch(epoch: int) -> int:
 class CachedPartition:
     """A partition as the client last named it, and what it was last answered."""
 
-    __slots__ = ("_epoch", "_high_watermark", "_max_bytes", "_offset", "_replica_start", "_start")
+    __slots__ = ("_high_watermark", "_start", "epoch", "max_bytes", "offset", "replica_start")
 
     def __init__(self, part: FetchPartition) -> None:
         self._high_watermark = self._start = -1
         self.update(part)
 
     def update(self, part: FetchPartition) -> None:
-        self._offset = part.fetch_offset
-        self._epoch = part.current_leader_epoch
-        self._replica_start = part.log_start_offset
-        self._max_bytes = part.partition_max_bytes
+        self.offset = part.fetch_offset
+        self.epoch = part.current_leader_epoch
+        self.replica_start = part.log_start_offset
+        self.max_bytes = part.partition_max_bytes
 
     def is_answered_by(self, response: FetchResponse) -> bool:
         """Whether this answers what the client last named."""
-        return response.offset == self._offset and response.current_leader_epoch == self._epoch
+        return response.offset == self.offset and response.current_leader_epoch == self.epoch
 
     def knows(self, high_watermark: int, start: int) -> bool:
         return self._high_watermark == high_watermark and self._start == start
@@ -75,10 +75,10 @@ class CachedPartition:
         """The partition as if the client had named it."""
         return FetchPartition(
             partition=number,
-            current_leader_epoch=self._epoch,
-            fetch_offset=self._offset,
-            log_start_offset=self._replica_start,
-            partition_max_bytes=self._max_bytes,
+            current_leader_epoch=self.epoch,
+            fetch_offset=self.offset,
+            log_start_offset=self.replica_start,
+            partition_max_bytes=self.max_bytes,
         )
 
     def answer(self, response: FetchResponse, *, has_records: bool) -> bool:

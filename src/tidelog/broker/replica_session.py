@@ -67,6 +67,13 @@ def partition_data(response: core.FetchResponse, batches: Iterable[Any]) -> Part
     )
 
 
+def bytes_of(response: core.FetchResponse) -> int:
+    size = 0
+    for batch in response.batches:
+        size += batch.size  # type: ignore[attr-defined]
+    return size
+
+
 class ReplicaSession(FetchSession):
     __slots__ = (
         "_asking",
@@ -160,19 +167,19 @@ class ReplicaSession(FetchSession):
             self._wait()
 
     def _ask(self, tp: TopicPartition) -> None:
-        part = self.partitions[tp].request(tp.partition)
+        part = self.partitions[tp]
         self._parked[tp] = None
         self._node.ask(
             self,
             core.FetchRequest(
                 tp,
                 self._replica,
-                part.fetch_offset,
-                LeaderEpoch(part.current_leader_epoch),
+                part.offset,
+                LeaderEpoch(part.epoch),
                 core.FOREVER,
                 self._broker_epoch,
-                part.partition_max_bytes if self._bytes < self._budget else 0,
-                part.log_start_offset,
+                part.max_bytes if self._bytes < self._budget else 0,
+                part.replica_start,
             ),
         )
 
@@ -212,7 +219,7 @@ class ReplicaSession(FetchSession):
             if self._bytes >= self._budget > 0:
                 self._due[tp] = None
                 return
-            self._bytes += sum(batch.size for batch in batches)  # type: ignore[attr-defined]
+            self._bytes += bytes_of(response)
         if not part.answer(response, has_records=bool(batches)):
             self._due[tp] = None
             return
@@ -238,9 +245,10 @@ class ReplicaSession(FetchSession):
             return
         self._request = None
         ready, self._ready, self._bytes = self._ready, {}, 0
-        for tp in ready:
+        failed = False
+        for tp, response in ready.items():
             self._due[tp] = None
-        failed = any(response.error is not ErrorCode.NONE for response in ready.values())
+            failed = failed or response.error is not ErrorCode.NONE
         if len(ready) <= _AT_ONCE:
             topics: dict[str, list[PartitionData]] = {}
             for tp, response in ready.items():
@@ -311,7 +319,7 @@ class ReplicaSession(FetchSession):
             del self._parked[tp]
             self._node.core.withdraw_fetch(self, tp)
         elif tp in self._ready:
-            self._bytes -= sum(batch.size for batch in self._ready.pop(tp).batches)  # type: ignore[attr-defined]
+            self._bytes -= bytes_of(self._ready.pop(tp))
             if tp in self.partitions:
                 self.partitions[tp].not_sent()
 

@@ -77,6 +77,8 @@ class Server:
         self.slices = Slices(metrics, settle)
         self._on_violation = on_violation
         self.clock = time.perf_counter
+        self.settled_at = 0.0
+        """When the last answer was ready. It is written in the same turn of the loop."""
         self.log = logging.getLogger("tidelog.server")
         self.unflushed: dict[ClientConnection, None] = {}
         self.connections: dict[ClientConnection, str] = {}
@@ -180,9 +182,8 @@ class Server:
 
     # ------------------------------------------------------------ requests
 
-    def dispatch(self, connection: ClientConnection, frame: bytearray) -> None:
+    def dispatch(self, connection: ClientConnection, frame: bytearray, received_at: float) -> None:
         """Handle a request, or start to."""
-        received_at = self.clock()
         try:
             if len(frame) > LARGE_BYTES:
                 self.slices.begin(connection, self._dispatch_large(connection, frame, received_at))

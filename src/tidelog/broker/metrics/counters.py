@@ -110,7 +110,8 @@ class Metrics:
         figures = self.apis.get(api_key)
         if figures is None:
             figures = self.apis[api_key] = ApiFigures()
-        figures.add(latency_us)
+        figures.latency_us[bisect_left(LATENCY_BOUNDS_US, latency_us)] += 1
+        figures.latency_sum_us += latency_us
         if error:
             figures.failed += 1
 

@@ -55,11 +55,6 @@ class PeerConnection:
         """Whether requests can be sent now, or wait for the first connection."""
         return not self._lost
 
-    def outstanding(self) -> list[Any]:
-        """The requests without an answer, oldest first."""
-        unanswered = self._line.unanswered if self._line is not None else ()
-        return [asked for _, _, _, asked, _ in unanswered] + [asked for _, _, _, asked in self._queue]
-
     def send(self, api: int, version: int, body: Any, asked: Any) -> None:
         if self._line is not None:
             self._line.send(api, version, body, asked)

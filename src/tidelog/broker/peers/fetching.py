@@ -20,6 +20,7 @@ Rules of the file:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -63,6 +64,8 @@ class FollowerFetches:
         """Partitions of the session whose last fetch is answered."""
         self._gone: dict[TopicPartition, None] = {}
         """Partitions that must leave the session at once."""
+        self._flights: deque[Flight] = deque()
+        """The requests without an answer, oldest first."""
         self._session = 0
         self._id = NO_SESSION
         self._epoch = INITIAL_EPOCH
@@ -81,29 +84,34 @@ class FollowerFetches:
             self._gone[tp] = None
 
     def forget(self) -> None:
-        """The connection is new: the core repeats what still matters. The next request closes the session, if
-        the leader still has it."""
+        """Begin a new session. The next request closes the former one, if the leader still has it."""
         self._session += 1
         self._epoch = INITIAL_EPOCH
         self._broker_epoch = UNCHANGED
         self._due, self._known, self._answered, self._gone = {}, {}, {}, {}
+
+    def reconnected(self) -> None:
+        """What was under way is lost, and the core repeats its requests."""
+        self._flights.clear()
+        self.forget()
 
     # ------------------------------------------------------------ requests
 
     def send(self, *, waiting: bool) -> None:
         """Send the next request, if there is a reason: something to say, or no request at the leader. With
         ``waiting`` the core will soon say what it fetches next."""
-        flights = [asked for asked in self._line.outstanding() if isinstance(asked, Flight)]
+        flights = self._flights
         if self._epoch == INITIAL_EPOCH:
             if self._due:
-                self._open(flights)
+                self._open()
         elif self._due or self._gone:
             if len(flights) < IN_FLIGHT_MAX:
-                self._continue(flights)
+                self._continue()
         elif not flights and not waiting:
-            self._continue(flights)
+            self._continue()
 
-    def _open(self, flights: list[Flight]) -> None:
+    def _open(self) -> None:
+        flights = self._flights
         if all(flight.session != self._session for flight in flights):
             body = self._header()
             body.session_id, body.session_epoch = self._id, INITIAL_EPOCH
@@ -115,17 +123,19 @@ class FollowerFetches:
                 replication.fetch_of_nothing(BrokerId(self._header().replica_id)), Flight(-1, opens=False)
             )
 
-    def _continue(self, flights: list[Flight]) -> None:
+    def _continue(self) -> None:
         known, due, named = self._known, self._due, []
-        gone = [tp for tp in self._answered | self._gone if tp not in due]
+        leaving = self._answered
+        leaving |= self._gone
         for tp, request in due.items():
             before = known.get(tp)
             if before != request or tp in self._gone:
                 named.append(request)
-                self._replaced(flights, before)
+                self._replaced(before)
                 known[tp] = request
-        for tp in gone:
-            self._replaced(flights, known.pop(tp, None))
+            leaving.pop(tp, None)
+        for tp in leaving:
+            self._replaced(known.pop(tp, None))
         self._due, self._gone, self._answered = {}, {}, {}
         body = self._header()
         body.session_id, body.session_epoch = self._id, self._epoch
@@ -134,23 +144,26 @@ class FollowerFetches:
         else:
             self._broker_epoch = BrokerEpoch(body.replica_epoch)
         body.topics = replication.named_partitions(named, self._max_bytes)
-        body.forgotten_topics_data = replication.forgotten_partitions(gone)
+        if leaving:
+            body.forgotten_topics_data = replication.forgotten_partitions(leaving)
         self._epoch = next_epoch(self._epoch)
         self._put(body, Flight(self._session, opens=False))
 
-    @staticmethod
-    def _replaced(flights: list[Flight], before: FetchRequest | None) -> None:
+    def _replaced(self, before: FetchRequest | None) -> None:
         if before is not None:
-            for flight in flights:
+            for flight in self._flights:
                 flight.former.setdefault(before.tp, before)
 
     def _put(self, body: fetch.FetchRequest, flight: Flight) -> None:
+        self._flights.append(flight)
         self._line.send(replication.FETCH, replication.FETCH_VERSION, body, flight)
 
     # ------------------------------------------------------------ answers
 
     def answers(self, flight: Flight, body: fetch.FetchResponse) -> Iterator[FetchResponse]:
         """The answers of the core's fetches. What the core fetches next is sent by ``send``."""
+        if self._flights and self._flights[0] is flight:
+            self._flights.popleft()
         if flight.session != self._session:
             return
         if body.error_code:

@@ -139,7 +139,7 @@ class _Peer:
             if self._in_trouble and self._relief is None:
                 loop = asyncio.get_running_loop()
                 self._relief = loop.call_later(RELIEF_AFTER_SECONDS, self._relieved)
-            self.following.forget()
+            self.following.reconnected()
             self._node.connected(self._broker)
         else:
             self.commands.endpoint_changed()
