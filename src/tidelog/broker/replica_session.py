@@ -38,6 +38,7 @@ from tidelog.core.types import (
 )
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
+from tidelog.wire.batch import size_of
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -68,10 +69,7 @@ def partition_data(response: core.FetchResponse, batches: Iterable[Any]) -> Part
 
 
 def bytes_of(response: core.FetchResponse) -> int:
-    size = 0
-    for batch in response.batches:
-        size += batch.size  # type: ignore[attr-defined]
-    return size
+    return size_of(response.batches)  # type: ignore[arg-type]  # a broker's logs have these batches
 
 
 class ReplicaSession(FetchSession):

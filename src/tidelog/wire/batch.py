@@ -10,6 +10,7 @@ leader epoch can be stamped in place while the producer's bytes, compressed or n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
@@ -187,6 +188,10 @@ class RecordBatch:
             f"RecordBatch({self.base_offset}..{self.last_offset}, epoch {self.leader_epoch}, "
             f"{self.record_count} records, {len(self.data)} bytes)"
         )
+
+
+def size_of(batches: Iterable[RecordBatch]) -> int:
+    return sum(map(len, [batch.data for batch in batches]))
 
 
 def split(buffer: Buffer) -> list[RecordBatch]:

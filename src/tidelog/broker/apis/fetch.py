@@ -29,7 +29,7 @@ from tidelog.broker.fetch_sessions import (
     Partitions,
     next_epoch,
 )
-from tidelog.broker.replica_session import ReplicaSession, partition_data
+from tidelog.broker.replica_session import ReplicaSession, bytes_of, partition_data
 from tidelog.core import messages as core
 from tidelog.core.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
@@ -244,7 +244,7 @@ class PendingFetch:
             self._batches.pop(tp, None)
         batches = response.batches
         if batches and (self._bytes < self._budget or not self._bytes):
-            self._bytes += sum(batch.size for batch in batches)  # type: ignore[attr-defined]
+            self._bytes += bytes_of(response)
             self._batches.setdefault(tp, []).extend(batches)
             if not self._enough and not self._finishing:
                 # A consumer with a larger ``min_bytes`` waits: continue to read behind these records.

@@ -252,19 +252,20 @@ class BatchFile:
         view = memoryview(data)
         at, limit = 0, len(data)
         while limit - at >= HEADER_SIZE:
-            if at + LENGTH_END + _LENGTH.unpack_from(data, at)[0] > limit:
-                return
             try:
                 batch = RecordBatch.parse(view, at)
             except CorruptBatch as error:
+                if at + LENGTH_END + _LENGTH.unpack_from(data, at)[0] > limit:
+                    return
                 raise CorruptLog(self.path, position + at, str(error)) from None
-            if batch.next_offset <= batch.base_offset or (
-                batch.base_offset != expected and not (self.sparse and batch.base_offset > expected)
+            base_offset, next_offset = batch.base_offset, batch.next_offset
+            if next_offset <= base_offset or (
+                base_offset != expected and not (self.sparse and base_offset > expected)
             ):
-                found = f"offsets {batch.base_offset}..{batch.next_offset - 1}"
+                found = f"offsets {base_offset}..{next_offset - 1}"
                 raise CorruptLog(self.path, position + at, f"{found} where {expected} must come")
             if not batch.crc_ok():
                 raise CorruptLog(self.path, position + at, f"the CRC of the batch {expected} does not match")
             yield batch
             at += len(batch.data)
-            expected = batch.next_offset
+            expected = next_offset

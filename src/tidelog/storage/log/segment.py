@@ -19,7 +19,7 @@ from tidelog.storage.log.batch_file import BatchFile
 from tidelog.storage.log.indexes import RELATIVE_OFFSET_MAX, IndexEntry, OffsetIndex, TimeEntry, TimeIndex
 from tidelog.storage.log.renames import Renames
 from tidelog.storage.resources import OpenFiles
-from tidelog.wire.batch import RecordBatch
+from tidelog.wire.batch import RecordBatch, size_of
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -206,7 +206,7 @@ class Segment(BatchFile):
         while batches and batches[-1].next_offset > end:
             batches.pop()
         if batches:
-            self._remember(batches[-1].next_offset, position + sum(len(batch.data) for batch in batches))
+            self._remember(batches[-1].next_offset, position + size_of(batches))
         return batches
 
     def _remember(self, end: Offset, position: int) -> None:
