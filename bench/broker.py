@@ -1,315 +1,324 @@
-"""tidelog and Apache Kafka on the same machine, driven by the same client, in alternating runs.
+"""tidelog and Apache Kafka on the same machine, both warm: what brokers do that have run for a while.
 
-A run starts one system with fresh folders, waits for its first acknowledged record, warms it up, measures,
-and stops it, so the two never share the machine. Three brokers; topics have three replicas and need two in
-sync; producers use acks=all, linger 5 ms and no compression unless a row says otherwise. The table shows the
-median of the runs and tidelog's figure divided by Kafka's: as it is, and for each core that the brokers kept
-busy meanwhile, which depends less on what else the machine does. Where the client needs a whole core or more,
-the client is what is measured: see its column.
+Both stay up, three brokers each, and take turns: only one has load at a time. First both are warmed up with
+every kind of load but Java's, for a minute each, and up to half a minute longer while one still gets
+faster: a JVM compiles its code in that time. Then each row is measured in rounds, tidelog and Kafka
+alternately. Topics have three replicas and need two in sync; producers use acks=all, linger 5 ms and no
+compression, consumers `fetch.queue.backoff.ms=5`.
 
-    python -m bench.broker [--quick] [--runs N] [--only produce] [--system tidelog] [--json]
+The table has medians with the smallest and the largest figure, the median ratio of the rounds, and the CPU
+time of all brokers for each MB of records. Where the client needs a core or more, it is what is measured.
+
+    python -m bench.broker [--quick] [--rounds N] [--only produce] [--system tidelog] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import signal
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from bench import client_load
+from bench import client_load, java_load
 from bench.apache_kafka import ApacheKafka
+from bench.client_load import Load
+from bench.comparison import BROKERS, DISTURBED_CORES, System
 from bench.processes import Unavailable, resident_bytes
 from bench.tidelog_up import TidelogUp
 from confluent_kafka import KafkaException
 
-System = TidelogUp | ApacheKafka
-Systems = Mapping[str, Callable[[Path], System]]
-SYSTEMS: Systems = {"tidelog": TidelogUp, "kafka": ApacheKafka}
-BROKERS = 3
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured number. Cores are what client and brokers used meanwhile, where that was measured."""
-
-    name: str
-    unit: str
-    value: float
-    client_cores: float | None = None
-    broker_cores: float | None = None
-    other_cores: float | None = None
+SYSTEMS: Mapping[str, Callable[[Path], System]] = {
+    "tidelog": TidelogUp,
+    # By default it keeps the files of a deleted topic for a minute, and they would be written to disk.
+    "kafka": lambda path: ApacheKafka(path, settings={"log.segment.delete.delay.ms": "1000"}),
+}
+WARM_UP_SECONDS_MAX = 90.0
+SAME = 1.05
+"""A pass that is better than all before by less than this is no improvement."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure, and for how long."""
-
-    only: tuple[str, ...]
+    rounds: int
     warm_up_seconds: float
-    produce_seconds: float
-    latency_seconds: float
-    latency_warm_ups_max: int
+    seconds: float
+    """Of load, in each round of each row."""
+    java_records: int
+    only: tuple[str, ...] = ()
 
     def wants(self, name: str) -> bool:
         return not self.only or any(name.startswith(prefix) for prefix in self.only)
 
 
-QUICK = Plan((), warm_up_seconds=2, produce_seconds=2, latency_seconds=3, latency_warm_ups_max=4)
-FULL = Plan((), warm_up_seconds=6, produce_seconds=6, latency_seconds=8, latency_warm_ups_max=20)
-
-# A median wait beyond this means that the system does not keep up yet: records queue in the client.
-KEEPS_UP_SECONDS = 0.02
-
-# Work of others on this many cores: with more of it, the figures are as much about them.
-DISTURBED_CORES = 0.25
-
-# (record size, its name, partitions, idempotent)
-PRODUCE_ROWS = (
-    (1_000, "1 KB", 1, False),
-    (1_000, "1 KB", 6, False),
-    (100, "100 B", 1, False),
-    (100, "100 B", 6, False),
-    (100, "100 B", 6, True),
-)
+FULL = Plan(rounds=5, warm_up_seconds=60, seconds=3, java_records=200_000)
+QUICK = Plan(rounds=3, warm_up_seconds=10, seconds=1.5, java_records=50_000)
 
 
-# ---------------------------------------------------------------- one run
+@dataclass
+class Row:
+    """The figures of one row, round by round, and the brokers' CPU in ms for each MB."""
+
+    name: str
+    unit: str
+    values: dict[str, list[float]] = field(default_factory=dict)
+    costs: dict[str, list[float]] = field(default_factory=dict)
+    others: list[float] = field(default_factory=list)
+
+    def add(self, system: str, value: float, load: Load | None = None) -> None:
+        self.values.setdefault(system, []).append(value)
+        if load is not None:
+            cost = load.broker_cores * load.seconds * 1e3 / (load.bytes / 1e6)
+            self.costs.setdefault(system, []).append(cost)
+            self.others.append(load.other_cores)
 
 
-def measure(system: System, plan: Plan) -> Iterator[Figure]:
-    """Start a system, take every wanted figure, stop it."""
+class Comparison:
+    """Both systems while they run, and what was measured."""
 
-    def start() -> str:
-        system.start()
-        return system.bootstrap_servers
+    def __init__(self, systems: Mapping[str, System], plan: Plan) -> None:
+        self._systems = systems
+        self._plan = plan
+        self._topics = 0
+        self.rows: dict[str, Row] = {}
+        self.warmed: dict[str, float] = {}
+        """Seconds of load before the measurements, by system."""
 
-    try:
-        yield Figure("start to first ack", "s", client_load.seconds_to_first_acknowledgement(start, BROKERS))
-        if any(plan.wants(kind) for kind in ("produce", "consume", "latency", "memory")):
-            warm_up(system, plan)
-            yield from throughput(system, plan)
-            yield from latency(system, plan)
+    def start(self) -> None:
+        for name, system in self._systems.items():
+
+            def started(system: System = system) -> str:
+                system.start()
+                return system.bootstrap_servers
+
+            self._row("start to first ack", "s").add(
+                name, client_load.seconds_to_first_acknowledgement(started, BROKERS)
+            )
+
+    def _row(self, name: str, unit: str) -> Row:
+        return self.rows.setdefault(name, Row(name, unit))
+
+    def _topic(self, servers: str, partitions: int) -> str:
+        self._topics += 1
+        topic = f"load-{self._topics}"
+        client_load.create_topic(servers, topic, partitions)
+        return topic
+
+    # ------------------------------------------------------------ warm-up
+
+    def warm_up(self) -> None:
+        """Load both in turns until neither improves."""
+        best = dict.fromkeys(self._systems, (0.0, math.inf))
+        spent = dict.fromkeys(self._systems, 0.0)
+        while True:
+            improved = False
+            for name, system in self._systems.items():
+                began = time.perf_counter()
+                rate, wait = self._warm_up_once(system)
+                spent[name] += time.perf_counter() - began
+                figures = f"{rate:8.1f} k records/s, a record in {wait * 1e3:.1f} ms"
+                print(f"warm-up  {name:<8} {spent[name]:5.0f} s  {figures}", file=sys.stderr, flush=True)
+                most, least = best[name]
+                improved |= rate > most * SAME or wait < least / SAME
+                best[name] = max(most, rate), min(least, wait)
+            shortest = min(spent.values())
+            if shortest >= WARM_UP_SECONDS_MAX or (shortest >= self._plan.warm_up_seconds and not improved):
+                self.warmed = spent
+                return
+
+    def _warm_up_once(self, system: System) -> tuple[float, float]:
+        """Every kind of load. Returns how many thousand small records were sent each second, and the
+        median seconds until a single one was acknowledged."""
+        servers = system.bootstrap_servers
+        topic = self._topic(servers, 6)
+        send = partial(client_load.produce, servers, topic, partitions=6, seconds=1.5)
+        send(record_bytes=1_000)
+        load = send(record_bytes=100)
+        client_load.consume(servers, topic, partitions=6, record_bytes=100)
+        waits = client_load.acknowledgement_latencies(
+            servers, topic, partitions=1, record_bytes=1_000, per_second=1_000, seconds=1.5
+        )
+        client_load.delete_topic(servers, topic)
+        return load.records_per_second / 1e3, client_load.percentile(waits, 50)
+
+    # ------------------------------------------------------------ rows
+
+    def measure(self) -> None:
+        for partitions in (1, 6):
+            for record_bytes, size in ((1_000, "1 KB"), (100, "100 B")):
+                what = f"{size}, {partitions} partition{'s' * (partitions > 1)}"
+                self._alternate(partial(self._produce_and_consume, what, record_bytes, partitions), what)
+        self._alternate(self._java, "Java, 1 KB, 6 partitions")
+        for partitions in (1, 6):
+            what = f"1,000 sends/s of 1 KB, {partitions} partition{'s' * (partitions > 1)}"
+            self._alternate(partial(self._latency, what, partitions), what)
+        for name, system in self._systems.items():
             # All processes, whatever they do, because a user needs all of them.
             resident = sum(map(resident_bytes, system.pids)) / BROKERS
-            yield Figure("memory per broker after the load", "MB", resident / 1e6)
-    finally:
-        system.stop()
+            self._row("memory per broker after the load", "MB").add(name, resident / 1e6)
 
+    def _alternate(self, load: Callable[[str, System], None], what: str) -> None:
+        if not any(self._plan.wants(f"{verb} {what}") for verb in ("produce", "consume", "latency")):
+            return
+        for number in range(self._plan.rounds):
+            for name, system in self._systems.items():
+                load(name, system)
+            print(f"round {number + 1} of {self._plan.rounds}  {what}", file=sys.stderr, flush=True)
 
-def warm_up(system: System, plan: Plan) -> None:
-    """Let the JVM compile what it is going to need, and give tidelog the same."""
-    client_load.create_topic(system.bootstrap_servers, "warm-up", 6)
-    for record_bytes in (1_000, 100):
-        client_load.produce(
-            system.bootstrap_servers,
-            "warm-up",
-            partitions=6,
-            record_bytes=record_bytes,
-            seconds=plan.warm_up_seconds,
-        )
-    client_load.consume(system.bootstrap_servers, "warm-up", partitions=6, record_bytes=100)
+    def _note(self, name: str, what: str, load: Load, record_bytes: int) -> None:
+        if record_bytes >= 1_000:
+            self._row(what, "MB/s").add(name, load.megabytes_per_second, load)
+        else:
+            self._row(what, "k records/s").add(name, load.records_per_second / 1e3, load)
 
-
-def throughput(system: System, plan: Plan) -> Iterator[Figure]:
-    servers, pids = system.bootstrap_servers, system.pids
-    for record_bytes, size, partitions, idempotent in PRODUCE_ROWS:
-        what = f"{size}, {partitions} partition{'s' * (partitions > 1)}{', idempotent' * idempotent}"
-        then_read = partitions > 1 and not idempotent and plan.wants(f"consume {what}")
-        if not (plan.wants(f"produce {what}") or then_read):
-            continue
-        topic = "load-" + what.replace(", ", "-").replace(" ", "")
-        client_load.create_topic(servers, topic, partitions)
+    def _produce_and_consume(
+        self, what: str, record_bytes: int, partitions: int, name: str, system: System
+    ) -> None:
+        servers, pids = system.bootstrap_servers, system.pids
+        topic = self._topic(servers, partitions)
         load = client_load.produce(
             servers,
             topic,
             partitions=partitions,
             record_bytes=record_bytes,
-            seconds=plan.produce_seconds,
+            seconds=self._plan.seconds,
             broker_pids=pids,
-            idempotent=idempotent,
         )
-        yield _figure(f"produce {what}", load, record_bytes)
-        if then_read:
+        self._note(name, f"produce {what}", load, record_bytes)
+        if partitions > 1 and self._plan.wants(f"consume {what}"):
             load = client_load.consume(
                 servers, topic, partitions=partitions, record_bytes=record_bytes, broker_pids=pids
             )
-            yield _figure(f"consume {what}", load, record_bytes)
+            self._note(name, f"consume {what}", load, record_bytes)
+        client_load.delete_topic(servers, topic)
+
+    def _java(self, name: str, system: System) -> None:
+        servers, pids = system.bootstrap_servers, system.pids
+        topic, records = self._topic(servers, 6), self._plan.java_records
+        load = java_load.produce(servers, topic, records=records, record_bytes=1_000, broker_pids=pids)
+        self._note(name, "produce Java, batches of 16 KB, 1 KB, 6 partitions", load, 1_000)
+        load = java_load.consume(servers, topic, records=2 * records, record_bytes=1_000, broker_pids=pids)
+        self._note(name, "consume Java, 1 KB, 6 partitions", load, 1_000)
+        client_load.delete_topic(servers, topic)
+
+    def _latency(self, what: str, partitions: int, name: str, system: System) -> None:
+        servers = system.bootstrap_servers
+        topic = self._topic(servers, partitions)
+        watch = client_load.Stopwatch(system.pids)
+        seconds = self._plan.seconds + 0.5
+        waits = client_load.acknowledgement_latencies(
+            servers, topic, partitions=partitions, record_bytes=1_000, per_second=1_000, seconds=seconds
+        )
+        load = watch.load(int(seconds * 1_000), int(seconds * 1e6))
+        for percent in (50, 99):
+            wait = client_load.percentile(waits, percent) * 1e3
+            self._row(f"latency {what}, p{percent}", "ms").add(name, wait, load)
         client_load.delete_topic(servers, topic)
 
 
-def _figure(name: str, load: client_load.Load, record_bytes: int) -> Figure:
-    cores = (load.client_cores, load.broker_cores, load.other_cores)
-    if record_bytes >= 1_000:
-        return Figure(name, "MB/s", load.megabytes_per_second, *cores)
-    return Figure(name, "k records/s", load.records_per_second / 1e3, *cores)
+# ---------------------------------------------------------------- the table
 
 
-def latency(system: System, plan: Plan) -> Iterator[Figure]:
-    for partitions in (1, 6):
-        what = f"latency {partitions} partition{'s' * (partitions > 1)}, 1 KB, 1000/s"
-        if not plan.wants(what):
-            continue
-        topic = f"latency-{partitions}"
-        client_load.create_topic(system.bootstrap_servers, topic, partitions)
-        steady = partial(
-            client_load.acknowledgement_latencies,
-            system.bootstrap_servers,
-            topic,
-            partitions=partitions,
-            record_bytes=1_000,
-            per_second=1_000,
-        )
-        # Single records are another path through the broker than full batches: it is warmed up on its own.
-        for _ in range(plan.latency_warm_ups_max):
-            if client_load.percentile(steady(seconds=1.5), 50) < KEEPS_UP_SECONDS:
-                break
-        waits = steady(seconds=plan.latency_seconds)
-        for percent in (50, 99):
-            yield Figure(f"{what}, p{percent}", "ms", client_load.percentile(waits, percent) * 1e3)
+def table(rows: Mapping[str, Row]) -> Iterator[str]:
+    both = f"{'tidelog':>8} {'':<15} {'Kafka':>8} {'':<15} {'':<12} {'ratio':>6}"
+    yield f"{'':<48} {both}   CPU ms a MB: tidelog, Kafka, ratio"
+    for row in rows.values():
+        figures = f"{_spread(row.values.get('tidelog'))} {_spread(row.values.get('kafka'))} {row.unit:<12}"
+        costs = [_median(row.costs.get(name)) for name in ("tidelog", "kafka")]
+        shown = " ".join(f"{'':7}" if cost is None else f"{cost:7.2f}" for cost in costs)
+        per_mb = f"{shown} {_ratio(row.costs)}" if any(cost is not None for cost in costs) else ""
+        yield f"{row.name:<48} {figures} {_ratio(row.values)}   {per_mb}".rstrip()
 
 
-# ---------------------------------------------------------------- all runs
+def _median(values: list[float] | None) -> float | None:
+    return statistics.median(values) if values else None
 
 
-Measure = Callable[[System], Iterator[Figure]]
+def _spread(values: list[float] | None) -> str:
+    if not values:
+        return f"{'-':>8} {'':<15}"
+    between = f"({_short(min(values))}-{_short(max(values))})" if len(values) > 1 else ""
+    return f"{_short(statistics.median(values)):>8} {between:<15}"
 
 
-def alternating_runs(
-    names: list[str], measure: Measure, runs: int, directory: Path | None, systems: Systems
-) -> dict[str, list[Figure]]:
-    """All figures of all runs, by system."""
-    figures: dict[str, list[Figure]] = {name: [] for name in names}
-    for run in range(runs):
-        for name in names:
-            os.sync()  # so that no system pays for what another left to write
-            with tempfile.TemporaryDirectory(prefix=f"bench-{name}-", dir=directory) as scratch:
-                for figure in measure(systems[name](Path(scratch))):
-                    note = f"run {run + 1} of {runs}  {name:<8} {figure.name:<52}"
-                    print(f"{note} {figure.value:10.2f} {figure.unit}", file=sys.stderr, flush=True)
-                    figures[name].append(figure)
-    return figures
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def medians(figures: list[Figure]) -> dict[str, Figure]:
-    """One figure for each name, in the order in which they were first measured."""
-    by_name: dict[str, list[Figure]] = {}
-    for figure in figures:
-        by_name.setdefault(figure.name, []).append(figure)
-    return {
-        name: Figure(
-            name,
-            same[0].unit,
-            statistics.median(each.value for each in same),
-            _median([each.client_cores for each in same]),
-            _median([each.broker_cores for each in same]),
-            _median([each.other_cores for each in same]),
-        )
-        for name, same in by_name.items()
-    }
-
-
-def _median(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
-def table(results: dict[str, dict[str, Figure]]) -> Iterator[str]:
-    tidelog, kafka = results.get("tidelog", {}), results.get("kafka", {})
-    columns = f"{'tidelog':>9} {'Kafka':>9} {'':<12} {'ratio':>6} {'per core':>8}"
-    yield f"{'':<50} {columns}   client/broker cores: tidelog, Kafka"
-    for name in dict.fromkeys([*tidelog, *kafka]):
-        ours, theirs = tidelog.get(name), kafka.get(name)
-        unit = next(each.unit for each in (ours, theirs) if each)
-        ratio = f"{ours.value / theirs.value:6.2f}" if ours and theirs else f"{'':6}"
-        figures = f"{_number(ours)} {_number(theirs)} {unit:<12} {ratio} {_per_core(ours, theirs)}"
-        yield f"{name:<50} {figures}   {_cores(ours)}  {_cores(theirs)}".rstrip()
-
-
-def disturbance(results: dict[str, dict[str, Figure]]) -> str:
-    """How much of the machine other processes used while each system was measured."""
-    shares = {
-        name: _median([figure.other_cores for figure in figures.values()])
-        for name, figures in results.items()
-    }
-    told = ", ".join(f"{share:.2f} ({name})" for name, share in shares.items() if share is not None)
-    crowded = any(share and share > DISTURBED_CORES for share in shares.values())
-    advice = ": too many for these figures to mean much" if crowded else ""
-    return f"cores used by others meanwhile: {told}{advice}" if told else ""
-
-
-def _number(figure: Figure | None) -> str:
-    return f"{figure.value:9.2f}" if figure else f"{'-':>9}"
-
-
-def _per_core(ours: Figure | None, theirs: Figure | None) -> str:
-    """The ratio that is left when each figure is divided by the cores that the brokers used for it."""
-    if not (ours and theirs and ours.broker_cores and theirs.broker_cores):
-        return f"{'':8}"
-    return f"{(ours.value / ours.broker_cores) / (theirs.value / theirs.broker_cores):8.2f}"
-
-
-def _cores(figure: Figure | None) -> str:
-    if figure is None or figure.client_cores is None or figure.broker_cores is None:
-        return f"{'':11}"
-    return f"{figure.client_cores:.2f} / {figure.broker_cores:.2f}"
+def _ratio(values: Mapping[str, list[float]]) -> str:
+    """The median of the ratios of the rounds, which alternate."""
+    ours, theirs = values.get("tidelog"), values.get("kafka")
+    if not ours or not theirs:
+        return f"{'':6}"
+    return f"{statistics.median(own / other for own, other in zip(ours, theirs, strict=True)):6.2f}"
 
 
 def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="short measurements, one run")
-    parser.add_argument("--runs", type=int, help="runs of each system; the median counts (default 3)")
+    parser.add_argument("--quick", action="store_true", help="to try it: too short to warm a JVM up")
+    parser.add_argument("--rounds", type=int, help=f"rounds of each row (default {FULL.rounds})")
     parser.add_argument(
         "--only", action="append", default=[], metavar="ROW", help="rows that start so; repeatable"
     )
     parser.add_argument("--system", choices=SYSTEMS, help="measure only this one")
     parser.add_argument("--data-dir", type=Path, help="where temporary folders go")
-    parser.add_argument("--json", action="store_true", help="print every figure of every run as JSON")
+    parser.add_argument("--json", action="store_true", help="print every figure of every round as JSON")
     arguments = parser.parse_args()
     base = QUICK if arguments.quick else FULL
-    plan = replace(base, only=tuple(arguments.only))
+    plan = Plan(
+        arguments.rounds or base.rounds,
+        base.warm_up_seconds,
+        base.seconds,
+        base.java_records,
+        tuple(arguments.only),
+    )
     names = [arguments.system] if arguments.system else list(SYSTEMS)
-    runs = arguments.runs or (1 if arguments.quick else 3)
-    return run_and_tell(names, partial(measure, plan=plan), runs, arguments.data_dir, as_json=arguments.json)
-
-
-def run_and_tell(
-    names: list[str],
-    measure: Measure,
-    runs: int,
-    directory: Path | None = None,
-    *,
-    systems: Systems | None = None,
-    as_json: bool,
-) -> int:
-    """Measure the systems, print the table, and say how it went: the exit code."""
     try:
-        figures = alternating_runs(names, measure, runs, directory, systems or SYSTEMS)
+        with tempfile.TemporaryDirectory(prefix="bench-broker-", dir=arguments.data_dir) as scratch:
+            comparison = compare(names, plan, Path(scratch))
     except (Unavailable, client_load.Miscounted, KafkaException, TimeoutError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-    if as_json:
-        print(json.dumps({name: [vars(each) for each in taken] for name, taken in figures.items()}, indent=1))
+    if arguments.json:
+        print(json.dumps([vars(row) for row in comparison.rows.values()], indent=1))
         return 0
-    print(
-        f"\nPython {platform.python_version()}, {os.cpu_count()} cores, median of {runs} alternating runs\n"
-    )
-    results = {name: medians(taken) for name, taken in figures.items()}
-    print("\n".join((*table(results), "", disturbance(results))))
+    warmed = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in comparison.warmed.items())
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
+    print(f"\n{machine}, {plan.rounds} rounds, warmed up: {warmed}\n")
+    print("\n".join(table(comparison.rows)))
+    others = [share for row in comparison.rows.values() for share in row.others]
+    if others:
+        crowded = statistics.median(others) > DISTURBED_CORES
+        advice = ": too many for these figures to mean much" if crowded else ""
+        print(f"\ncores used by others meanwhile: {statistics.median(others):.2f}{advice}")
     return 0
+
+
+def compare(names: list[str], plan: Plan, directory: Path) -> Comparison:
+    systems = {name: SYSTEMS[name](directory / name) for name in names}
+    comparison = Comparison(systems, plan)
+    try:
+        comparison.start()
+        comparison.warm_up()
+        comparison.measure()
+    finally:
+        for system in systems.values():
+            system.stop()
+    return comparison
 
 
 def _interrupt(*_: object) -> NoReturn:

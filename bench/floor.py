@@ -28,8 +28,8 @@ from pathlib import Path
 from struct import Struct
 
 from bench import client_load
-from bench.broker import DISTURBED_CORES
 from bench.client_load import Load, Stopwatch
+from bench.comparison import DISTURBED_CORES
 from bench.processes import LOOPBACK, PATIENCE_SECONDS, Unavailable, spawn, stop
 from bench.raw_produce import RawProducer, exchange
 from bench.tidelog_up import TidelogUp

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench import client_load
-from bench.broker import SYSTEMS, Figure, System, run_and_tell
 from bench.client_load import Stopwatch
+from bench.comparison import SYSTEMS, Figure, System, run_and_tell
 from bench.processes import eventually
 from bench.raw_produce import RawProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition

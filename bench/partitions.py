@@ -23,8 +23,8 @@ from functools import partial
 
 from bench import client_load
 from bench.apache_kafka import ApacheKafka
-from bench.broker import BROKERS, Figure, System, Systems, run_and_tell
 from bench.client_load import Stopwatch
+from bench.comparison import BROKERS, Figure, System, Systems, run_and_tell
 from bench.processes import LOOPBACK, eventually, is_alive
 from bench.tidelog_up import TidelogUp
 from confluent_kafka import Producer
