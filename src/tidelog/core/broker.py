@@ -154,6 +154,7 @@ class Broker:
             self.controller.session_started(notice.session)
             self._configs.session_started()
             self._controlled.session_started()
+            self._proposals.session_started(now)
             self._producer_ids.session_started()
         else:
             self._keeper.resend()

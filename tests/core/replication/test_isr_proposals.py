@@ -471,6 +471,18 @@ def test_an_older_leader_writes_its_isr_itself_and_leaves_a_note(generation: str
     assert [event.writer for event in bench.happened(PartitionStateWritten)] == [0]
 
 
+@pytest.mark.parametrize("generation", ["hw", "kip101"])
+def test_a_broker_that_has_been_quiet_for_a_minute_leaves_its_note_at_the_next_look(generation: str) -> None:
+    """It looks every 2.5 seconds. The minute counts from its start, as in 0.10.1 and 1.1."""
+    bench = Bench(generation=generation)
+    write_state(bench, PartitionState(BrokerId(0), LeaderEpoch(2), ids((0,)), ControllerEpoch(1)), version=5)
+    bench.pass_time(60_001)
+    bench.lead(epoch=2, isr=(0,), version=5)
+    bench.fetch(1, 0)
+    bench.pass_time(2_500)
+    assert bench.tree.get(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_0000000000") is not None
+
+
 def test_a_deposed_older_leader_cannot_write() -> None:
     """Its version is out of date: the write is refused and the ISR it acts on stays."""
     bench = Bench(generation="hw")

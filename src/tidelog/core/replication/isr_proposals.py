@@ -29,7 +29,7 @@ NOTE_INTERVAL_MS: Millis = 2_500
 NOTE_QUIET_MS: Millis = 5_000
 """It waits until no ISR has changed for this long, to notify of many changes at once..."""
 NOTE_PATIENCE_MS: Millis = 60_000
-"""... unless its last notification is older than this. All three are Kafka's."""
+"""... unless its last notification, or its start, is longer ago than this. All three are Kafka's."""
 
 
 class IsrProposals:
@@ -43,6 +43,10 @@ class IsrProposals:
         """Partitions whose ISR this broker has written, and the controller has not heard of."""
         self._last_change: Millis = 0
         self._last_note: Millis | None = None
+
+    def session_started(self, now: Millis) -> None:
+        if self._last_note is None:
+            self._last_note = now
 
     def propose(self, proposal: AlterIsrRequest) -> None:
         ctx, broker = self._ctx, self._broker
@@ -101,15 +105,13 @@ class IsrProposals:
 
     def _note_later(self, tp: TopicPartition, now: Millis) -> None:
         self._last_change = now
-        if self._last_note is None:
-            self._last_note = now
         if not self._changed:
             self._ctx.set_timer((now // NOTE_INTERVAL_MS + 1) * NOTE_INTERVAL_MS, self._note)
         self._changed[tp] = None
 
     def _note(self, now: Millis) -> None:
         quiet = now - self._last_change > NOTE_QUIET_MS
-        if quiet or now - (self._last_note or 0) > NOTE_PATIENCE_MS:
+        if quiet or self._last_note is None or now - self._last_note > NOTE_PATIENCE_MS:
             self._last_note = now
             changed, self._changed = tuple(self._changed), {}
             note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", changed, sequential=True)
