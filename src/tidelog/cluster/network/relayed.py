@@ -18,8 +18,6 @@ class RelayNetwork(Loopback):
         super().__init__(spec)
         self.board = Switchboard()
         """For single messages: which wait, which pass."""
-        self._delayed: dict[Pair, None] = {}
-        self._held: dict[Pair, None] = {}
         for broker, zone in spec.zones_of_brokers().items():
             self.board.add(broker, zone)
         self.board.add(KEEPER, "")
@@ -40,32 +38,22 @@ class RelayNetwork(Loopback):
         self.board.heal(pairs)
 
     def delay(self, pairs: Iterable[Pair], ms: int) -> None:
-        links = list(pairs)
-        self.board.delay(links, ms)
-        for link in links:
-            if ms:
-                self._delayed[link] = None
-            else:
-                self._delayed.pop(link, None)
+        self.board.delay(pairs, ms)
 
     def hold(self, pairs: Iterable[Pair]) -> None:
         for source, target in pairs:
             self.board.hold(Channel(_FETCH, source, target))
-            self._held[source, target] = None
 
     def release(self, pairs: Iterable[Pair]) -> None:
         for source, target in pairs:
             self.board.release(Channel(_FETCH, source, target))
-            self._held.pop((source, target), None)
 
     def reset(self, pairs: Iterable[Pair]) -> None:
         for a, b in pairs:
             self.board.reset(a, b)
 
     def restore(self) -> None:
-        self.board.heal()
-        self.delay(tuple(self._delayed), 0)
-        self.release(tuple(self._held))
+        self.board.restore()
 
     def silence(self, broker: int) -> None:
         self.board.freeze(broker)

@@ -115,6 +115,12 @@ class Links:
         self._held.clear()
         self._frozen.clear()
 
+    def restore(self) -> None:
+        self._cut.clear()
+        self._delays.clear()
+        self._held.clear()
+        self._hold_all = False
+
     def freeze(self, node: Node) -> None:
         self._frozen.add(node)
 

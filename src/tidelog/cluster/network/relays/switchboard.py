@@ -130,6 +130,10 @@ class Switchboard:
         """Break every connection between the two; they may connect again."""
         self._call(self._exchange.reset, a, b)
 
+    def restore(self) -> None:
+        """No link is cut or slow, and no channel is held. A node that is frozen stays so."""
+        self._change(self._links.restore)
+
     # ------------------------------------------------------------ single messages
 
     def hold(self, channel: Channel | None) -> None:
