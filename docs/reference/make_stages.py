@@ -2,7 +2,7 @@
 
 Run from the root of the tree, on a machine that has little else to do (it takes minutes):
 ``.venv/bin/python docs/reference/make_stages.py [GENERATION …]``. Only the rows of the generations named are
-played anew, several at once; without any, all are. ``missing`` instead of a generation plays the rows that
+played again, several at once; without any, all are. ``missing`` instead of a generation plays the rows that
 the table lacks. What Apache Kafka did is copied from ``tests/lab/test_recordings.py``.
 """
 

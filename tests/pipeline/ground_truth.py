@@ -1,4 +1,4 @@
-"""Why a run lost a record, told from what the simulator did: the logs of all replicas after each step, and
+"""Why a run lost a record, by what the simulator did: the logs of all replicas after each step, and
 the events of the core. It follows the record itself, and shares no code with the audit's causes."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _holders(snapshot: Snapshot, value: str) -> set[int]:
 
 
 def _committed_by(snapshot: Snapshot, value: str) -> set[int]:
-    """Leaders below whose high watermark it stands."""
+    """Leaders whose high watermark is above it."""
     return {
         replica.broker
         for partition in snapshot.partitions

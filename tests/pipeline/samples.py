@@ -121,7 +121,7 @@ def story(topic: str = "trial", partition: int = 0, spans: int = 3) -> t.Partiti
 def timeline(
     buckets: int = 20, partitions: int = 3, spans: int = 3, faults: int = 2, topic: str = "trial"
 ) -> t.Timeline:
-    """As large as one is told to make it."""
+    """As large as it is asked to be."""
     step = SPAN_MS // buckets
     at = [n * step for n in range(buckets)]
     return t.Timeline(

@@ -125,7 +125,7 @@ was in the ISR and had no b when it was elected is all that the evidence says.""
 
 
 def test_every_cause_of_the_catalogue_is_what_the_simulator_did(judged: Judged) -> None:
-    """Told from the logs of all replicas after each step, which the audit never sees."""
+    """By the logs of all replicas after each step, which the audit never sees."""
     checked = set()
     for row in judged.rows:
         run = judged.run_of(row)

@@ -1,4 +1,4 @@
-"""Each way in which a record can go is told by its own name, with who did what and when."""
+"""Each way in which a record can be lost has its own name, with who did what and when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycles are found wherever they are, and told by a short example."""
+"""Cycles are found wherever they are, and shown by a short example."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def reachable(edges: list[Edge]) -> dict[int, set[int]]:
 
 
 def tied_up(edges: list[Edge]) -> set[frozenset[int]]:
-    """By brute force: whoever reaches each other belongs together."""
+    """By brute force: nodes that reach each other belong together."""
     behind = reachable(edges)
     classes = {
         frozenset({one} | {other for other in behind[one] if one in behind[other]}) for one in VERTICES

@@ -68,7 +68,7 @@ def test_segment_files_that_are_gone_are_named(tmp_path: Path) -> None:
 
 
 def test_journals_that_are_left_mean_that_sends_are_missing(evidence: Path) -> None:
-    """A trial was killed, its last sends are in journals: nobody can say that something was not sent."""
+    """A trial was killed, its last sends are in journals: it is not known that something was not sent."""
     (evidence / "journal").mkdir()
     (evidence / "journal" / "ledger-p1.slots").write_bytes(b"")
     inputs = load(evidence)

@@ -124,7 +124,7 @@ SKIPPED = ("poll skip", V, "c", 2)
 
 
 def skips(history: History) -> History:
-    """Process 0 is at 2; somebody else reads c there."""
+    """Process 0 is at 2; another process reads c there."""
     return four(history).ok(0, poll(x=[(0, "a"), (1, "b")])).ok(1, poll(x=[(2, "c")]))
 
 
@@ -372,7 +372,7 @@ def test_what_is_too_much_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_a_history_cannot_show_is_named(judged: tuple[Verdict, dict[str, Found]]) -> None:
-    """There are no replicas, no events, and nobody read to the end."""
+    """There are no replicas, no events, and no consumer read to the end."""
     said = "\n".join(judged[0].unjudged)
     assert "records behind the last one polled" in said
     assert "diverged: there are no replica logs" in said

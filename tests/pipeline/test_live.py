@@ -51,7 +51,7 @@ class Trial:
         seal(slots, self.path)
 
     def send(self, number: int, offset: int | None) -> None:
-        """A send that was acknowledged at an offset; None: nobody knows yet."""
+        """A send that was acknowledged at an offset; None: not known yet."""
         value = b"p1-%d" % number
         sequence = self._ledger.intend(0, b"", value, size=len(value), crc=crc32(value), now_us=now_us())
         if offset is not None:
@@ -184,8 +184,8 @@ def test_moves_are_as_grave_as_the_audit_has_them(
 
 @pytest.mark.slow
 def test_findings_come_while_a_trial_runs_and_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Each is told while the journals are open; the follower ends with the trial. Whoever follows again from
-    the same checkpoint hears nothing twice; a checkpoint of something else is refused."""
+    """Each is reported while the journals are open; the follower ends with the trial. Started again at the
+    same checkpoint it reports nothing twice; a checkpoint of something else is refused."""
     trial, live = Trial(tmp_path / "e"), tmp_path / "e" / "audit" / "live"
     following = Following(spark, TrialTarget(trial.path), live)
     following.start()
@@ -196,7 +196,7 @@ def test_findings_come_while_a_trial_runs_and_once(spark: SparkSession, tmp_path
     trial.read("c1", 11, 11, waited_for=10)
     eventually(lambda: following.told)
     assert facts(following.told) == [("gap", "violation", 10, "c1")]
-    trial.read("c2", 10, 10)  # what is told already is not told as a skip again
+    trial.read("c2", 10, 10)  # what is reported already is not reported as a skip again
     trial.read("c2", 99, 4)
     trial.read("c2", 7, 5, waited_for=6)
     trial.end()
@@ -227,7 +227,7 @@ def test_findings_come_while_a_trial_runs_and_once(spark: SparkSession, tmp_path
 @pytest.mark.slow
 def test_a_follower_that_was_killed_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
     """`kill -9` in the middle of it: the next one starts from the checkpoint. Everything is found, and
-    nothing twice, neither told nor kept."""
+    nothing twice, neither reported nor kept."""
     trial, live = Trial(tmp_path / "e"), tmp_path / "live"
     for number in range(20):
         trial.read("c1", number, number)
@@ -266,7 +266,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_live_topic_is_followed(spark: SparkSession, servers: str, tmp_path: Path) -> None:
-    """A value that comes twice is told while the topic grows, and ending is asked for."""
+    """A value that comes twice is reported while the topic grows, and ending is asked for."""
     producer = Producer({"bootstrap.servers": servers, "acks": "all"})
 
     def produce(*values: str) -> None:

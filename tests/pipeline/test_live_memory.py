@@ -41,7 +41,7 @@ def reads(who: str, first: int, *values: str) -> list[tuple[str, int, str | None
 
 
 def test_what_agrees_is_no_finding() -> None:
-    """Acknowledgements and reads of the same records, in any order and by anybody, records without a value
+    """Acknowledgements and reads of the same records, in any order and by any client, records without a value
     included."""
     memory = Memory()
     assert memory.see(seen(("p", 1, "b", -1), *reads("c1", 0, "a", "b"))) == []
@@ -60,7 +60,7 @@ def test_another_value_at_an_offset_is_told_once() -> None:
 
 
 def test_a_value_at_two_offsets_is_told_once() -> None:
-    """Only what was read twice is there twice: a producer is told one offset, whatever became of it."""
+    """Only what was read twice is there twice: a producer gets one offset, whatever became of it."""
     memory = Memory()
     assert memory.see(seen(("p", 0, "a", -1), *reads("c1", 5, "a"))) == []
     assert facts(memory.see(seen(*reads("c1", 0, "a")))) == [("duplicated", 5, "a", "c1")]

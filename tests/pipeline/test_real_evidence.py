@@ -209,7 +209,7 @@ def test_brokers_whose_logs_cannot_be_found_are_no_health(tmp_path: Path) -> Non
 def test_what_an_aborted_transaction_wrote_is_not_in_the_log(
     tmp_path: Path, ending: bytes, expected: set[str]
 ) -> None:
-    """It stands in the segment file, and no consumer of committed records sees it."""
+    """It is in the segment file, and no consumer of committed records sees it."""
     case = sent(Case("t"), 3)
     case.send("a", outcome="failed", key="k")
     log = good(3)
@@ -236,7 +236,7 @@ def test_unseen_is_known_by_the_value(tmp_path: Path) -> None:
 
 
 def test_a_value_that_was_acknowledged_twice(tmp_path: Path) -> None:
-    """At two offsets, and it stands at both: its producers did that. If it is nowhere, it is lost."""
+    """At two offsets, and it is stored at both: its producers did that. If it is nowhere, it is lost."""
     case = Case("t").send("a", 0).send("a", 1, producer="q").send("b", 2).send("b", 3, producer="q")
     case.logs("a", "a").final((0, "a"), (1, "a"))
     assert {f[:4] for f in found(tmp_path, case)} == {("duplicated", N, "a", 1), ("lost", V, "b", 2)}
@@ -247,7 +247,7 @@ def test_a_value_that_was_acknowledged_twice(tmp_path: Path) -> None:
 def test_a_send_that_was_acknowledged_at_two_offsets(
     tmp_path: Path, idempotent: bool, severity: str, missing: bool
 ) -> None:
-    """The ledger has it twice under its number, and it stands at both: the sums of log and ledger agree."""
+    """The ledger has it twice under its number, and both are stored: the sums of log and ledger agree."""
     case = Case("t")
     for number in range(4):
         case.send(f"t.p-{number}", number, idempotent=idempotent)

@@ -74,10 +74,10 @@ def title(verdict: dict[str, Any], **changes: Any) -> tuple[str, str]:
 
 
 def test_losses_are_the_first_sentence():
-    """How many are lost, of how many that somebody had promised, under which settings."""
+    """How many are lost, of how many that were promised, under which settings."""
     sentence, header = title(samples.verdict())
     assert sentence == "137 acknowledged records are lost."
-    assert "Of 50,000 that were acknowledged" in header  # those with acks=0 were promised by nobody
+    assert "Of 50,000 that were acknowledged" in header  # those with acks=0 were not promised
     assert "min.insync.replicas=2" in header
     assert "acks=1,all" in header
 
@@ -108,7 +108,7 @@ def test_other_broken_promises_do_not_pass_for_losses():
     ],
 )
 def test_what_was_not_judged_is_not_praised(changes: dict[str, Any], sentence: str):
-    """ "Every acknowledged record is there" is said only where somebody could look, and there was one."""
+    """ "Every acknowledged record is there" is said only where the logs could be read, and there was one."""
     assert title(samples.held() | changes)[0] == sentence
 
 
@@ -275,7 +275,7 @@ def test_every_chart_is_labelled():
 
 
 def test_hostile_text_stays_text():
-    """Names, values, causes and errors are anybody's text; none of it becomes a tag or breaks the page."""
+    """Names, values, causes and errors may be any text; none of it becomes a tag or breaks the page."""
     said = samples.verdict(
         unjudged=[HOSTILE],
         counts={HOSTILE: {"violation": 2}, "lost": {"violation": 1}},
@@ -378,7 +378,7 @@ def test_moments_are_words(ms: int, words: str):
 
 
 def test_one_event_is_counted_once_in_the_headline() -> None:
-    """A record that was replaced is lost, rewritten and told twice: the headline counts the loss."""
+    """A record that was replaced is lost, rewritten and acknowledged twice: the headline counts the loss."""
     counts = {name: {"violation": 3, "notice": 0} for name in ("lost", "rewritten", "reordered")}
     found = headline(samples.verdict(counts=counts), samples.manifest())
     assert found.text == "3 acknowledged records are lost."

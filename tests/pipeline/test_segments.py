@@ -60,7 +60,7 @@ def test_wrong_records_under_a_right_crc(batch: bytes, places: list[tuple[int, i
 
 
 def test_only_the_wanted_columns_in_the_wanted_order(tmp_path: Path) -> None:
-    """Whoever asks for two columns gets two columns, also for what cannot be read."""
+    """A request for two columns gets two columns, also for what cannot be read."""
     segment = written(tmp_path, chained([plain("a"), plain("b")]) + b"\0" * 100)
     assert [list(row) for row in rows(segment, ["value", "offset"])] == [["value", "offset"]] * 3
     assert rows(segment, ["problem", "offset"])[2]["offset"] is None
@@ -71,7 +71,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    """It is the one thing that cannot be told by a row."""
+    """It is the one thing that no row can show."""
     with pytest.raises(FileNotFoundError):
         list(read_segment(SegmentFile.at(tmp_path / NAME)))
 

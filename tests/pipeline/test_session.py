@@ -50,7 +50,7 @@ except KeyboardInterrupt:
 
 
 def fake_java(folder: Path, version: str) -> Path:
-    """A Java of that version, as far as anybody can tell who only asks."""
+    """A program that answers as a Java of that version."""
     executable = folder / "bin" / "java"
     executable.parent.mkdir(parents=True)
     executable.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -76,7 +76,7 @@ def test_the_session_is_set_up_for_the_pipeline(spark: SparkSession) -> None:
 
 
 def test_an_open_session_is_used_again(spark: SparkSession) -> None:
-    """Two jobs in one process share one Spark, and the second is told so."""
+    """Two jobs in one process share one Spark, and the second gets a note."""
     words: list[str] = []
     assert open_session(master="local[2]", say=words.append).sparkContext is spark.sparkContext
     assert words == ["the Spark that is open already"]

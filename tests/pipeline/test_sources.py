@@ -69,7 +69,7 @@ def test_files_are_found_wherever_one_points(cluster: Path, tmp_path: Path) -> N
 
 
 def test_kafkas_own_way_to_name_a_broker(tmp_path: Path) -> None:
-    """KRaft says node.id; the folder's name counts only if nobody says anything."""
+    """KRaft says node.id; the folder's name counts only if no file names the broker."""
     partition = tmp_path / "broker-9" / "my.topic-with-7-12"
     partition.mkdir(parents=True)
     assert identified(Place.of(partition), "0.log").broker == 9
@@ -202,7 +202,7 @@ def test_an_index_that_lies_is_not_believed(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_damage_is_a_row_in_spark_too(spark: SparkSession, tmp_path: Path) -> None:
-    """A torn file and a missing one: the rest is read, and both are told of."""
+    """A torn file and a missing one: the rest is read, and both are reported."""
     torn = tmp_path / "t-0" / "00000000000000000000.log"
     torn.parent.mkdir()
     torn.write_bytes(chained([build_batch([Record(value=b"a")]), build_batch([Record(value=b"b")])])[:-3])

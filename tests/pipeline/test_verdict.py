@@ -1,4 +1,4 @@
-"""A verdict says what was found, what it stands on, and what could not be judged."""
+"""A verdict says what was found, what it is based on, and what could not be judged."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_one_audit_that_fails_leaves_the_others(
 
 
 class Interrupted:
-    """An engine at whose first round somebody presses Ctrl-C."""
+    """An engine that is interrupted (Ctrl-C) in its first round."""
 
     name = "interrupted"
 

@@ -3,8 +3,8 @@
 The page cache is shared by all processes of a machine, so a file can be synced from outside; that is what the
 command ``sync`` does, and what was in the files then is remembered. A power cut keeps, of each log, what the
 broker itself had synced (its recovery point) and what was remembered, as far as it is still there unchanged.
-Everything else is cut off the files of the dead process; indexes and snapshots of producers, which are made
-anew from the log, are removed. Checkpoints are replaced as a whole and synced before they are named, so they
+Everything else is cut off the files of the dead process; indexes and snapshots of producers, which are built
+again from the log, are removed. Checkpoints are replaced as a whole and synced before they are named, so they
 survive.
 """
 

@@ -87,7 +87,7 @@ class Context:
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive according to the metadata."""
         self.is_leaving = False
-        """A controlled shutdown has begun: where this broker gives up leadership it follows nobody."""
+        """A controlled shutdown has begun: where this broker gives up leadership it does not follow."""
         self.unexpected: Unexpected = raised
         """Handles an unexpected exception in one partition, task or timer: a simulation ends with it, a
         process logs it and continues. An ``InvariantViolation`` is not passed here: it ends both."""

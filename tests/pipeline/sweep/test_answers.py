@@ -59,7 +59,7 @@ def count(cell: Cell, **bad: int) -> CellCount:
 
 
 def test_a_sentence_says_what_was_seen() -> None:
-    """Whoever lost is named, and whoever did not; cells that were never tried say nothing."""
+    """Cells that lost are named, and cells that did not; cells that were never tried say nothing."""
     counts = [count(Cell(generation="hw"), lost=3), count(Cell()), count(Cell(generation="majority"))]
     unknown = CellCount(Cell(generation="kip101"), 100, bad={"lost": 9})
     first = answers([*counts, unknown])[0]

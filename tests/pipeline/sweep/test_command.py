@@ -111,7 +111,7 @@ def test_an_interrupted_sweep_says_so_in_one_line(tmp_path: Path) -> None:
     folder = tmp_path / "atlas"
     process = sweep_process(folder)
     wait_for_files(process, folder, 1)
-    for _ in range(2):  # somebody who is in a hurry
+    for _ in range(2):  # Ctrl-C twice
         process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 2

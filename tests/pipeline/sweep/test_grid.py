@@ -1,4 +1,4 @@
-"""Which cells a grid stands for: names that read back, what cannot be, and what is one and the same."""
+"""Which cells a grid has: names that read back, what cannot be, and what is one and the same."""
 
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def test_impossible_combinations_are_dropped_with_a_reason(cell: Cell, reason: s
 
 def test_settings_without_effect_are_played_once() -> None:
     """Under majority nothing is left of min.insync.replicas and unclean elections; flushing matters only
-    where power fails; with acks=1 nobody asks for in-sync replicas."""
+    where power fails; with acks=1 the number of in-sync replicas does not matter."""
     majority = Cell(generation="majority", min_insync=2, unclean=True)
     assert majority.plain() == Cell(generation="majority")
     assert Cell(flush="always", faults="crash").plain() == Cell(faults="crash")

@@ -47,7 +47,7 @@ class _Layout:
         self.column = (room - (self.abreast - 1) * len(BETWEEN)) // self.abreast
 
     def rows(self, columns: list[list[Text]]) -> list[Text]:
-        """The columns, as many abreast as fit."""
+        """The columns, as many side by side as fit."""
         lines: list[Text] = []
         for start in range(0, len(columns), self.abreast):
             lines += beside(columns[start : start + self.abreast], self.column, _INDENT)
