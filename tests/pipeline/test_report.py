@@ -102,7 +102,7 @@ def test_other_broken_promises_do_not_pass_for_losses():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"conclusive": False}, "Whether a record was lost cannot be said."),
+        ({"conclusive": False}, "It is not known whether a record was lost."),
         ({"totals": {}}, "There is nothing to judge."),
         ({"totals": {"sends": {"total": 3, "unknown": 3}}}, "Nothing was acknowledged."),
     ],

@@ -57,7 +57,7 @@ COLUMNS: Final = (
     Column("batch_base_offset", pa.int64(), "bigint", "the first offset of its batch"),
     Column("position", pa.int64(), "bigint", "where its batch begins in the file"),
     Column("file", pa.string(), "string", "the segment file"),
-    Column("crc_ok", pa.bool_(), "boolean", "whether the batch is what was written; null: cannot be said"),
+    Column("crc_ok", pa.bool_(), "boolean", "whether the batch is what was written; null: not known"),
     Column("problem", pa.string(), "string", "why this place of the file cannot be read; null: a record"),
 )
 BY_NAME: Final = {column.name: column for column in COLUMNS}

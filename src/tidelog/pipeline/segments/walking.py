@@ -98,7 +98,7 @@ def _walk_together(view: Bytes, bodies: Bodies, steps: int) -> tuple[Ints, Flags
 
 def walk(data: bytes, start: int, count: int, found: list[int]) -> int | None:
     """Adds to `found` where `count` records begin, the first at `start`. Where the last one ends; None if it
-    cannot be said.
+    is not known.
 
     It sees every record of a batch, so it does as little as it can.
     """

@@ -22,7 +22,7 @@ _LEAVE_S = 20.0
 T = TypeVar("T")
 
 
-def patiently(spark: Any, action: Callable[[], T]) -> T:
+def interruptible(spark: Any, action: Callable[[], T]) -> T:
     """What ``action`` returns or raises; `KeyboardInterrupt` after Ctrl-C."""
     results: list[T] = []
     failures: list[BaseException] = []

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidelog.pipeline.spark.waiting import patiently
+from tidelog.pipeline.spark.waiting import interruptible
 from tidelog.pipeline.sweep.grid import Grid
 from tidelog.pipeline.sweep.player import Block
 from tidelog.pipeline.sweep.schedules import Shown, shrink_on_spark, wanted
@@ -104,7 +104,7 @@ class Campaign:
         """Look what is there, and how long the rest will take. Raises `PipelineError`."""
         self.store.open(self.grid, self.seeds, fresh=fresh)
         names = [cell.name for cell in self.grid.cells]
-        runs = patiently(spark, lambda: self.store.runs(spark))
+        runs = interruptible(spark, lambda: self.store.runs(spark))
         self._blocks = missing(names, self.seeds, runs)
         left = sum(block.size for block in self._blocks)
         trial_s = seconds_per_trial(self.grid.cells) if left else 0.0
@@ -124,7 +124,7 @@ class Campaign:
         # Low seeds first, so that a sweep that is interrupted knows a little of every cell.
         tasks = sorted(tasks_of(self._blocks, size), key=lambda task: task[0].first)
         done = self.listener.done
-        patiently(spark, lambda: play_on_spark(spark, self.store, tasks, done=done))
+        interruptible(spark, lambda: play_on_spark(spark, self.store, tasks, done=done))
 
     def conclude(
         self, spark: SparkSession, *, command: str = "", draw: Callable[[Atlas], str] | None = None
@@ -132,9 +132,9 @@ class Campaign:
         """Count, shrink and draw. Raises `PipelineError`."""
         self.listener.phase("counting")
         cells = self.grid.cells
-        counts = patiently(spark, lambda: count_cells(spark, self.store, cells, self.seeds))
+        counts = interruptible(spark, lambda: count_cells(spark, self.store, cells, self.seeds))
         self.listener.phase("making failures small")
-        shown = patiently(spark, lambda: shrink_on_spark(spark, self.store, wanted(counts)))
+        shown = interruptible(spark, lambda: shrink_on_spark(spark, self.store, wanted(counts)))
         today = datetime.now(UTC).date().isoformat()
         atlas = Atlas(self.grid, self.seeds, counts, shown, command, today)
         self.store.write(CELLS, json.dumps(atlas.as_json(), separators=(",", ":")) + "\n")

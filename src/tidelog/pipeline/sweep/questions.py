@@ -174,7 +174,7 @@ def _truncation(pool: Pool) -> SweepAnswer:
             (name, f"{own.seen('truncated'):,} of {own.trials:,}", own.words("lost"), own.words("rewritten"))
         )
     return SweepAnswer(
-        "Does truncation remove only what nobody needs?",
+        "Does truncation remove only uncommitted records?",
         "That depends on the rules: logs are cut under all of them. With acks=all, clean elections and disks "
         f"intact, {_found(pools, 'lost', 'cut away what had been acknowledged')}",
         ("rules", "trials with a cut", "lost", "read, and then changed"),

@@ -3,7 +3,7 @@
 No font, no picture, no script from elsewhere; readable on a phone, on paper, in the dark, and by those who do
 not tell red from green. The little script inside (``page.js``) only chooses among numbers that stand in the
 page: without it the maps, the answers and the coverage are still there. ``table.py`` puts counts where a map
-wants them, ``maps.py`` draws, ``choosing.py`` is "choose for me", ``coverage.py`` says what was reached,
+wants them, ``maps.py`` draws, ``choosing.py`` recommends settings, ``coverage.py`` says what was reached,
 ``stories.py`` shows the schedules, ``sections.py`` the rest.
 
 It is pure: the same counts give the same bytes. How it looks is the report's style and a little more.

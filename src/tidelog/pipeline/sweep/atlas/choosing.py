@@ -1,4 +1,4 @@
-"""Choose for me: which faults must be survived, what must not happen, and the cheapest cell that kept to it.
+"""Recommended settings: which faults must be survived, what must not happen, and the cheapest such cell.
 
 Cheapest first means: fewer copies; then less to wait for (acks 0, 1, all; a smaller min.insync.replicas);
 then no flush of every write; then a plain producer before an idempotent one; then fewer retries; then a cell
@@ -80,7 +80,7 @@ def section(table: AtlasTable) -> Markup:
     )
     return el(
         "section",
-        el("h2", "Choose for me"),
+        el("h2", "Recommended settings"),
         form,
         el("div", _answer(table, usual, faults), id="answer", class_="cause", aria_live="polite"),
         el(
@@ -89,7 +89,7 @@ def section(table: AtlasTable) -> Markup:
             "producer. Never failed is not safe for ever: it is how often it was tried.",
             class_="soft",
         ),
-        id="choose-for-me",
+        id="recommended-settings",
     )
 
 

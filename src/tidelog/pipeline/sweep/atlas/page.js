@@ -68,7 +68,7 @@ maps.addEventListener("click", (event) => {
   if (box.top > window.innerHeight - 80) evidence.scrollIntoView({ block: "nearest" });
 });
 
-// ---- choose for me
+// ---- recommended settings
 const form = document.getElementById("choose");
 const answer = document.getElementById("answer");
 const chosen = (name) => [...form.querySelectorAll(`[name=${name}]:checked`)].map((input) => input.value);
