@@ -42,12 +42,13 @@ class Case:
         self.client_events: list[Row] = []
         self._place = {"topic": topic, "partition": 0}
         self._tp = TopicPartition(topic, 0)
+        self._sequences: dict[str, int] = {}
         self._positions: dict[str, int] = {}
         self._polls: dict[str, int] = {}
 
     def send(self, value: str, offset: int | None = None, outcome: str = "ok", **more: Any) -> Case:
         producer = f"{self.topic}.{more.pop('producer', 'p')}"
-        sequence = sum(row["producer"] == producer for row in self.ledger)
+        sequence = self._sequences[producer] = self._sequences.get(producer, -1) + 1
         sent_ms = more.pop("sent_ms", 10 * len(self.ledger))
         row = {
             **self._place,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
@@ -174,8 +175,33 @@ def test_one_replica_of_which_no_file_is_there(tmp_path: Path, broker: int) -> N
     assert any("the segment file is gone" in words for words in verdict.unjudged)
 
 
+def test_an_empty_segment_file_is_one_that_is_gone(tmp_path: Path) -> None:
+    """Its replica held records when it was collected: the other one counts, and nothing is lost."""
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    case.replicas[0]["bytes"] = 700
+    (tmp_path / case.replicas[0]["file"]).write_bytes(b"")
+    write(tmp_path, [case], final_reader=FINAL)
+    verdict = judge_evidence(tmp_path)
+    assert (verdict.held, verdict.conclusive) == (True, True)
+    assert any("the segment file is empty" in words for words in verdict.unjudged)
+
+
+def test_files_of_clients_that_are_gone_accuse_no_one(tmp_path: Path) -> None:
+    """What the producer q sent is no phantom, and nothing is unseen by a reader whose file is gone."""
+    case = Case("t").send("a", 0).logs("a", "of q").read("c", (0, "a"))
+    clients = [{"role": "producer", "name": f"t.{name}"} for name in "pq"]
+    write(tmp_path, [case], final_reader=FINAL, clients=clients)
+    (file,) = (tmp_path / "reads").glob("*.parquet")
+    file.rename(tmp_path / "reads/reads-c-000000.parquet")
+    verdict = judge_evidence(tmp_path)
+    assert verdict.held
+    assert "sends of t.q: the ledger has none of them" in verdict.unjudged
+    assert "unseen: there was no final read" in verdict.unjudged
+
+
 @pytest.mark.parametrize("table", ["ledger", "reads", "replicas"])
-@pytest.mark.parametrize("damage", ["the end", "a page"])
+@pytest.mark.parametrize("damage", ["the end", "a page", "a byte"])
 def test_a_table_that_cannot_be_read_accuses_no_one(tmp_path: Path, table: str, damage: str) -> None:
     """Its rows are not taken for absent: no phantoms, nothing unseen, nothing held either."""
     case = sent(Case("t"))
@@ -183,7 +209,12 @@ def test_a_table_that_cannot_be_read_accuses_no_one(tmp_path: Path, table: str, 
     write(tmp_path, [case], final_reader=FINAL)
     (file,) = (tmp_path / table).glob("*.parquet")
     content = bytearray(file.read_bytes())
-    content[4:404] = bytes(400)
+    if damage == "a byte":  # of a page's content: Parquet has CRCs of them
+        group = pq.ParquetFile(file).metadata.row_group(0)
+        column = next(n for n in range(group.num_columns) if group.column(n).path_in_schema == "partition")
+        content[group.column(column).data_page_offset + group.column(column).total_compressed_size - 1] ^= 1
+    else:
+        content[4:404] = bytes(400)
     file.write_bytes(content[: len(content) // 2] if damage == "the end" else content)
     if table == "ledger":  # a second file, so that there is something to judge
         other = Case("t").send("v0", 0, key="k")

@@ -76,7 +76,8 @@ def write_part(folder: Path, stem: str, content: Any) -> Path:
     path = folder / f"{stem}{SUFFIX}"
     unfinished = folder / f".{path.name}.tmp"
     try:
-        pq.write_table(content, unfinished, compression="zstd")
+        # Without them, what a disk changed in a page is read as if it had been written.
+        pq.write_table(content, unfinished, compression="zstd", write_page_checksum=True)
         os.replace(unfinished, path)
     except BaseException:
         with suppress(OSError):

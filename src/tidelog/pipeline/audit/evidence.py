@@ -75,6 +75,7 @@ AUDIT: Final = "audit"
 """The folder of an audit's results, in that of the evidence."""
 _SIM: Final = "sim"
 _BROKER_LOG: Final = re.compile(r"broker-(?P<id>\d{1,9})\.log")
+_OF_CLIENT: Final = re.compile(r"reads/reads-(?P<client>.+)-\d+\.parquet")
 _SLACK_US: Final = 1_000_000
 
 
@@ -221,15 +222,16 @@ def load(folder: str | Path | Place) -> Evidence:
 def _look_for_segments(found: Evidence) -> None:
     """Which segment files are there; those of a folder are asked for together."""
     folders: dict[str, dict[str, int]] = {}
-    for name in sorted({row["file"] for row in found.replicas if row["file"]}):
+    for name, size in sorted({row["file"]: row["bytes"] for row in found.replicas if row["file"]}.items()):
         folder, _, base = name.rpartition("/")
         if folder not in folders:
             folders[folder] = found.place.listed(folder)
-        if base in folders[folder]:
+        if base in folders[folder] and (folders[folder][base] or not size):
             found.sizes[name] = folders[folder][base]
         else:
             found.gone.add(name)
-            found.unjudged.append(f"{name}: the segment file is gone, and its records with it")
+            what = "empty" if base in folders[folder] else "gone"
+            found.unjudged.append(f"{name}: the segment file is {what}, and its records with it")
 
 
 def _look_for_replicas(found: Evidence) -> None:
@@ -252,7 +254,7 @@ def _facts(
         facts |= {Need.SENDS} if manifest.kept else {Need.SENDS, Need.ALL_SENDS}
     if READS.name in present:
         facts.add(Need.READS)
-        if manifest.final_reader is not None:
+        if _has_reads_of(manifest.final_reader, tables[READS.name]):
             facts |= {Need.FINAL_READ, Need.FINAL_LOG}
     if replicas:
         facts |= {Need.REPLICA_LOGS, Need.FINAL_LOG}
@@ -261,6 +263,12 @@ def _facts(
     if events.num_rows:
         facts.add(Need.EVENTS)
     return facts
+
+
+def _has_reads_of(reader: str | None, files: list[TableFile]) -> bool:
+    """A trial names its files by clients: that of the final reader may be gone."""
+    named = [found["client"] for file in files if (found := _OF_CLIENT.fullmatch(file.name))]
+    return reader is not None and (reader in named or len(named) < len(files))
 
 
 def _note_the_state(found: Evidence) -> None:
@@ -342,7 +350,8 @@ def _table(place: Place, table: Table, unjudged: list[str]) -> Any:
     for name in _names(place, table):
         try:
             with place.open(name) as source:
-                parts.append(conformed(pq.ParquetFile(source).read(), schema))
+                file = pq.ParquetFile(source, page_checksum_verification=True)
+                parts.append(conformed(file.read(), schema))
         except Exception as error:  # Arrow's errors share no class but Exception
             unjudged.append(_left_out(name, _damage(error)))
     return pa.concat_tables(parts) if parts else pa.Table.from_pylist([], schema)

@@ -57,6 +57,11 @@ def _count_sends(evidence: Evidence, found: Summed) -> dict[str, Any]:
         evidence.facts.discard(Need.ALL_SENDS)
         named = ", ".join(f"{name} ({count:,})" for name, count in list(missing.items())[:5])
         evidence.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
+    clients = evidence.manifest.clients
+    producers = {c["name"] for c in clients if c.get("role") == "producer" and "name" in c}
+    if silent := sorted(producers - seen.keys()):
+        evidence.facts.discard(Need.ALL_SENDS)
+        evidence.lacks(f"sends of {', '.join(silent[:5])}", "the ledger has none of them")
     if unnamed := sum(result.unnamed for result in found.ledgers):
         evidence.lacks(f"{unnamed:,} sends without a value", "nothing tells them from each other")
     counted = {"total": sum(outcomes.values()), **outcomes, "by_acks": by_acks, "producers": len(seen)}

@@ -40,7 +40,7 @@ def read_groups(
     try:
         with place.open(name) as source:
             few = [column for column in columns if column in _FEW]
-            file = pq.ParquetFile(source, read_dictionary=few)
+            file = pq.ParquetFile(source, read_dictionary=few, page_checksum_verification=True)
             there = [column for column in columns if column in file.schema_arrow.names]
             listed = range(file.num_row_groups) if groups is None else groups
             found = file.read_row_groups(list(listed), columns=there, use_threads=False)

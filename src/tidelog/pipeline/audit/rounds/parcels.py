@@ -13,7 +13,10 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from tidelog.pipeline.audit.context import Context
 
 INLINE_MAX: Final = 1 << 20
-ROWS_PER_BUCKET: Final = 500_000
+ROWS_PER_BUCKET: Final = 1 << 17
+"""So that causes of many findings are looked for in parallel."""
+BUCKETS_MAX: Final = 64
+"""A piece may write a file for each."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -28,7 +28,7 @@ from tidelog.pipeline.audit.kernels.tables import read_piece
 from tidelog.pipeline.audit.kernels.values import ValuesShared, judge_values
 from tidelog.pipeline.audit.pieces import LogPiece, RecordsPiece, TablePiece
 from tidelog.pipeline.audit.rounds.one import Summed, differing
-from tidelog.pipeline.audit.rounds.parcels import ROWS_PER_BUCKET, Parcel, buckets_of
+from tidelog.pipeline.audit.rounds.parcels import BUCKETS_MAX, ROWS_PER_BUCKET, Parcel, buckets_of
 
 _STEPS: Final = 5
 _MASK: Final = (1 << OFFSET_BITS) - 1
@@ -83,7 +83,7 @@ class SecondRound:
             return [], nothing
         context = self._context
         rows = len(keys) * STRETCH * (2 + len(self._summed.read))
-        count = max(1, rows // ROWS_PER_BUCKET // 8)
+        count = max(1, min(rows // ROWS_PER_BUCKET, BUCKETS_MAX))
         wanted = Wanted(context, keys, count)
         numbers = set((keys >> OFFSET_BITS).tolist())
         logs = [p for p in self._logs if isinstance(p, RecordsPiece) or p.part in numbers]
