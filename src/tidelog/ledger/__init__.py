@@ -7,7 +7,7 @@
 The wrapped objects behave as before; any Kafka will do. The folder is evidence: `tidelog audit FOLDER`.
 
 `identity.py` says how a record is named, and its header; `sends.py` records sends, `producers.py` has the
-proxies of producers, `confluent.py` the fast one of confluent-kafka; `reads.py` and `consumers.py` do the
+proxies of producers, `confluent.py` and `direct.py` the fast ones; `reads.py` and `consumers.py` do the
 same for consumers, `proxy.py` is what they share; `serializing.py` calls serializers once; `continuity.py`
 checks headers; `sampling.py` chooses keys; `folder.py` is the folder that processes share.
 """
@@ -23,8 +23,9 @@ from tidelog.errors import Refusal
 from tidelog.ledger.confluent import DirectConfluent
 from tidelog.ledger.consumers import Consumer, check_consumer, watched
 from tidelog.ledger.continuity import Continuity, Flaw, Flawed, Stream
+from tidelog.ledger.direct import DirectAiokafka, DirectKafkaPython
 from tidelog.ledger.folder import checked_name
-from tidelog.ledger.producers import library_of, wrapped
+from tidelog.ledger.producers import library_of
 from tidelog.ledger.proxy import Library
 from tidelog.ledger.reads import ReadRecorder
 from tidelog.ledger.sends import LedgerError, SendRecorder
@@ -81,10 +82,15 @@ def wrap(
         idempotent=known_idempotent if idempotent is None else idempotent,
     )
     made: Any
-    if library_of(producer) is Library.CONFLUENT:
-        made = DirectConfluent(producer, recorder, on_delivery)
-    else:
-        made, _ = wrapped(producer, recorder, on_delivery)
+    match library_of(producer):
+        case Library.CONFLUENT:
+            made = DirectConfluent(producer, recorder, on_delivery)
+        case _ if on_delivery is not None:
+            raise Refusal("on_delivery is for a producer of confluent-kafka")
+        case Library.KAFKA_PYTHON:
+            made = DirectKafkaPython(producer, recorder)
+        case Library.AIOKAFKA:
+            made = DirectAiokafka(producer, recorder)
     weakref.finalize(made, recorder.close)
     return cast(P, made)
 

@@ -215,7 +215,7 @@ class KafkaPython(_Blocking):
             raise
         if entry is not None:
             future.add_callback(lambda found: entry.settle(OK, found.partition, found.offset))
-            future.add_errback(partial(_failed, entry))
+            future.add_errback(partial(settle_failed, entry))
         return future
 
 
@@ -247,7 +247,7 @@ class Aiokafka(_Producer, ClosingLater):
             refused(entry, error)
             raise
         if entry is not None:
-            future.add_done_callback(partial(_done, entry))
+            future.add_done_callback(partial(settle_done, entry))
         return future
 
     async def send_and_wait(self, topic: str, *args: Any, **more: Any) -> Any:
@@ -291,16 +291,16 @@ def refused(entry: Recorded | None, error: BaseException) -> None:
         entry.settle(FAILED, None, None, error=type(error).__name__)
 
 
-def _failed(entry: Recorded, error: BaseException) -> None:
+def settle_failed(entry: Recorded, error: BaseException) -> None:
     code = max(int(getattr(error, "errno", 0) or 0), 0)
     entry.settle(outcome_of(code) if code else UNKNOWN, None, None, code, type(error).__name__)
 
 
-def _done(entry: Recorded, future: Any) -> None:
+def settle_done(entry: Recorded, future: Any) -> None:
     if future.cancelled():
         entry.settle(UNKNOWN, None, None, error="cancelled")
     elif (error := future.exception()) is not None:
-        _failed(entry, error)
+        settle_failed(entry, error)
     else:
         found = future.result()
         entry.settle(OK, found.partition, found.offset)
