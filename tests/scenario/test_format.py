@@ -174,7 +174,11 @@ def test_any_scenario_survives_printing(
         setup,
         title,
         source="KIP-101 §2",
-        clients=[ClientSetup("p", "az1", producer), ClientSetup("c", "az2", None)],
+        clients=[
+            ClientSetup("p", "az1", producer),
+            ClientSetup("q", "az1", producer, setup.topics[-1].name),
+            ClientSetup("c", "az2", None, setup.topics[0].name),
+        ],
         expectations=[Expectation("hw", {"lost": "a,b", "leader": "1"}), Expectation("epoch", {})],
         steps=[
             Step("produce", ("p", "a", "b")),
@@ -379,6 +383,12 @@ HEAD_MISTAKES = [
         "zone= one of az1, az2, az3, found 'zone=az9'",
     ),
     ("scenario x\ntopic t replicas=0\nconsumer c zone=az", 3, 12, "zone= one of az1, az2, az3"),
+    (
+        "scenario x\ntopic t replicas=0\ntopic u replicas=1\nproducer p topic=v",
+        4,
+        12,
+        "topic= one of t, u, found",
+    ),
     (
         "scenario x\ntopic t replicas=0\nproducer p\nexpect hw lost=a,zz\nsend p a",
         4,

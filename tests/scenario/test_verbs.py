@@ -1,11 +1,12 @@
 """Commands that an administrator or a client gives past the usual ways, and waits that fail."""
 
 import pytest
-from tests.lab.stories import THREE, after, happenings, play, state, values
+from tests.lab.stories import THREE, TWO, after, happenings, play, state, values
 
 from tidelog.core.generations import GENERATIONS
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.run import client_lines
+from tidelog.scenario.clients.events import RecordRead
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
@@ -36,6 +37,21 @@ def test_a_record_can_be_sent_to_a_broker_that_does_not_lead(generation: str) ->
         f"p is told: b ok at offset {len(values(run, 0).split()) - 1}"
     ]
     assert "x" not in values(run, 1)
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_a_client_that_names_a_topic_writes_and_reads_there(generation: str) -> None:
+    """Also when the topic's leader dies; clients that name none stay with the first topic."""
+    head = TWO + "topic u replicas=1,2,0\nproducer q topic=u retries=9\nconsumer c topic=u\nconsumer d\n"
+    run = play(
+        head.replace("    ", ""),
+        "produce p a\nproduce q x\nadvance 2s\nread c\nread d\ncrash 1\nproduce q y\nread c",
+        generation,
+    )
+    read = [event for played in run.played for _, event in played.events if isinstance(event, RecordRead)]
+    assert [(each.consumer, each.value) for each in read] == [("c", "x"), ("d", "a"), ("c", "y")]
+    assert {(sent.value, sent.tp.topic) for sent in run.ledger} == {("a", "t"), ("x", "u"), ("y", "u")}
+    assert run.verdict.held
 
 
 def test_a_wait_that_times_out_is_a_surprise_unless_it_is_expected() -> None:

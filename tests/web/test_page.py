@@ -496,13 +496,20 @@ def test_a_cluster_of_ones_own_has_what_the_form_says(opened: Opened) -> None:
     for name, value in {"brokers": "4", "zones": "2", "producers": "2", "topics": "2"}.items():
         page.fill(f"input[name={name}]", value)
     page.check("input[name=flush]")
+    page.check("input[name=consumer]")
+    page.select_option("select[name=topic-q]", "u")
+    page.select_option("select[name=topic-c]", "u")
     page.click("button[type=submit]")
     page.wait_for_selector(".stage .scene .broker")
     scenario = parse(page.evaluate("lab.stage.text"))
     assert scenario.setup.zones == ("az1", "az2")
     assert scenario.setup.sync_each_append
     assert [topic.replicas for topic in scenario.setup.topics] == [(0, 1, 2), (1, 2, 3)]
-    assert [client.name for client in scenario.clients] == ["p", "q"]
+    assert {each.name: scenario.partition_of(each.name).topic for each in scenario.clients} == {
+        "p": "t",
+        "q": "u",
+        "c": "u",
+    }
     assert [line.split(" · ")[0] for line in page.locator(".inside-keeper").all_inner_texts()] == [
         "keeper, t-0leader 0",
         "keeper, u-0leader 1",

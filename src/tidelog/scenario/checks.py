@@ -228,11 +228,14 @@ class HeadLines:
         except SetupError as error:
             raise self._refusal(error) from None
         known = zones(scenario.setup)
+        topics = [topic.name for topic in scenario.setup.topics]
         taken = (*_machines(scenario.setup), KEEPER, ADMINISTRATOR)
         for client in scenario.clients:
             line = self._lines["consumer" if client.producer is None else "producer", client.name]
             if client.zone not in known:
                 raise line.error(line.setting("zone"), f"zone= one of {', '.join(known)}")
+            if client.topic and client.topic not in topics:
+                raise line.error(line.setting("topic"), f"topic= one of {', '.join(topics)}")
             if client.name in taken:
                 raise line.error(1, f"a client's name that is not also that of a place ({', '.join(taken)})")
 

@@ -70,6 +70,8 @@ TOPIC_LINE: Fields = {
         "unclean_leader_election", ALTERABLE["unclean.leader.election.enable"], in_config=True
     ),
 }
+PLACE_OF_CLIENT: Mapping[str, Kind[Any]] = {"zone": Word(), "topic": Word()}
+"""Of producers and consumers: the zone where it lives, and the topic that it writes to or reads."""
 PRODUCER_LINE: Fields = {
     "acks": HeadField("acks", Choice({"0": 0, "1": 1, "all": -1, "-1": -1})),
     "retries": HeadField("retries", int32(0)),
@@ -131,12 +133,18 @@ def describe_topic(topic: TopicSetup) -> str:
     return " ".join([topic.name, *_printed(TOPIC_LINE, topic, TopicSetup("", ()), ("replicas",))])
 
 
-def parse_producer(line: Line, setup: Setup) -> tuple[str, str, ProducerConfig]:
+def place_of(found: dict[str, Any], setup: Setup) -> tuple[str, str]:
+    """The zone and the topic of a client, taken out of its settings."""
+    return found.pop("zone", setup.zone(0)), found.pop("topic", "")
+
+
+def parse_producer(line: Line, setup: Setup) -> tuple[str, str, str, ProducerConfig]:
     name = line.need(1, "the producer's name")
-    found = line.settings(2, {"zone": Word(), **_kinds(PRODUCER_LINE)})
-    zone = found.pop("zone", setup.zone(0))
-    return name, zone, ProducerConfig(**{PRODUCER_LINE[key].attribute: value for key, value in found.items()})
+    found = line.settings(2, {**PLACE_OF_CLIENT, **_kinds(PRODUCER_LINE)})
+    zone, topic = place_of(found, setup)
+    config = ProducerConfig(**{PRODUCER_LINE[key].attribute: value for key, value in found.items()})
+    return name, zone, topic, config
 
 
-def describe_producer(name: str, zone: str, config: ProducerConfig) -> str:
-    return " ".join([name, f"zone={zone}", *_printed(PRODUCER_LINE, config, ProducerConfig(), ("acks",))])
+def describe_producer(config: ProducerConfig) -> list[str]:
+    return _printed(PRODUCER_LINE, config, ProducerConfig(), ("acks",))

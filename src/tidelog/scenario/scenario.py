@@ -33,12 +33,14 @@ from tidelog.scenario.checks import HeadLines, check_step
 from tidelog.scenario.clients.producer import ProducerConfig
 from tidelog.scenario.grammar import generations, parse_step
 from tidelog.scenario.head import (
+    PLACE_OF_CLIENT,
     describe_cluster,
     describe_producer,
     describe_topic,
     parse_cluster,
     parse_producer,
     parse_topic,
+    place_of,
 )
 from tidelog.scenario.line import Line, ScenarioError, is_number
 from tidelog.scenario.narration import comment_line, parse_narration, print_narration
@@ -57,6 +59,8 @@ class ClientSetup:
     zone: str
     producer: ProducerConfig | None
     """None for a consumer."""
+    topic: str = ""
+    """What it writes to, or reads; empty: the first topic."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -85,8 +89,13 @@ class Scenario:
 
     @property
     def partition(self) -> TopicPartition:
-        """The partition that conditions and reads speak of."""
+        """The partition that conditions speak of."""
         return TopicPartition(self.setup.topics[0].name, 0)
+
+    def partition_of(self, client: str) -> TopicPartition:
+        """The partition that a client writes to, or reads."""
+        topics = {each.name: each.topic for each in self.clients}
+        return TopicPartition(topics[client] or self.setup.topics[0].name, 0)
 
     @property
     def is_vouched_for(self) -> bool:
@@ -184,14 +193,14 @@ def _parse_head(scenario: Scenario, line: Line) -> bool:
     elif keyword == "topic":
         scenario.setup = replace(setup, topics=(*setup.topics, parse_topic(line)))
     elif keyword == "producer":
-        name, zone, config = parse_producer(line, setup)
+        name, zone, topic, config = parse_producer(line, setup)
         _check_new_client(scenario, line, name)
-        scenario.clients.append(ClientSetup(name, zone, config))
+        scenario.clients.append(ClientSetup(name, zone, config, topic))
     elif keyword == "consumer":
         name = line.need(1, "the consumer's name")
         _check_new_client(scenario, line, name)
-        zone = line.settings(2, {"zone": Word()}).get("zone", setup.zone(0))
-        scenario.clients.append(ClientSetup(name, zone, None))
+        zone, topic = place_of(line.settings(2, PLACE_OF_CLIENT), setup)
+        scenario.clients.append(ClientSetup(name, zone, None, topic))
     elif keyword == "expect":
         scenario.expectations += _parse_expectation(line)
     else:
@@ -231,6 +240,13 @@ def _check_new_client(scenario: Scenario, line: Line, name: str) -> None:
 # ---------------------------------------------------------------- printing
 
 
+def describe_client(client: ClientSetup) -> str:
+    place = f"{client.name} zone={client.zone}" + (f" topic={client.topic}" if client.topic else "")
+    if client.producer is None:
+        return f"consumer {place}"
+    return " ".join(["producer", place, *describe_producer(client.producer)])
+
+
 def print_head(scenario: Scenario) -> list[str]:
     lines = [f"scenario {scenario.name}"]
     if scenario.title:
@@ -240,11 +256,7 @@ def print_head(scenario: Scenario) -> list[str]:
         lines.append(f"source   {scenario.source}")
     lines.append(f"cluster  {describe_cluster(scenario.setup)}")
     lines += [f"topic    {describe_topic(topic)}" for topic in scenario.setup.topics]
-    for client in scenario.clients:
-        if client.producer is None:
-            lines.append(f"consumer {client.name} zone={client.zone}")
-        else:
-            lines.append(f"producer {describe_producer(client.name, client.zone, client.producer)}")
+    lines += map(describe_client, scenario.clients)
     for expectation in scenario.expectations:
         facts = " ".join(f"{key}={value}" for key, value in expectation.facts.items()) or "none"
         lines.append(f"expect   {expectation.generation} {facts}")

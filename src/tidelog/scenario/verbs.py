@@ -36,7 +36,7 @@ PATIENCE_MS = 120_000
 class ScriptRunner:
     def __init__(self, scenario: Scenario, stage: Stage) -> None:
         self._stage = stage
-        self._tp = scenario.partition
+        self._partition_of = {each.name: scenario.partition_of(each.name) for each in scenario.clients}
         for client in scenario.clients:
             if client.producer is None:
                 stage.add_consumer(client.name, client.zone)
@@ -77,7 +77,7 @@ class ScriptRunner:
         size = client.config.batch_records
         for start in range(0, len(values), size):
             value, *rest = values[start : start + size]
-            yield client.send(self._tp, value, broker, *rest)
+            yield client.send(self._partition_of[name], value, broker, *rest)
 
     def _send(self, sender: str | Aimed, *values: str) -> Remarks:
         for _ in self._batches(sender, values):
@@ -95,13 +95,13 @@ class ScriptRunner:
         return client
 
     def _poll(self, name: str) -> Remarks:
-        self._consumer(name).poll(self._tp)
+        self._consumer(name).poll(self._partition_of[name])
         return ()
 
     def _read(self, name: str) -> Remarks:
         consumer = self._consumer(name)
         before = len(consumer.reads)
-        consumer.poll(self._tp)
+        consumer.poll(self._partition_of[name])
         self._stage.run_until(lambda: not consumer.busy, PATIENCE_MS)
         if consumer.last_error is not None:
             return _remark(RemarkKind.READ_FAILED, client=name, error=consumer.last_error)

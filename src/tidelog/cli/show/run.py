@@ -16,9 +16,9 @@ from tidelog.narrate.events import notable, spoken
 from tidelog.narrate.inside import inside_lines
 from tidelog.narrate.verdict import findings, headline, is_bad, outcome
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
-from tidelog.scenario.head import describe_producer, describe_topic
+from tidelog.scenario.head import describe_topic
 from tidelog.scenario.run import Played, Run
-from tidelog.scenario.scenario import ClientSetup, Scenario
+from tidelog.scenario.scenario import Scenario, describe_client
 from tidelog.scenario.snapshot import Snapshot
 from tidelog.scenario.violations import Grade
 
@@ -93,17 +93,11 @@ def opening(
     if setup.without:
         facts.append(("without", ", ".join(setup.without)))
     facts += [("topic", f"{describe_topic(topic)} (the first replica leads)") for topic in setup.topics]
-    facts += [("client", _client(client)) for client in scenario.clients]
+    facts += [("client", describe_client(client)) for client in scenario.clients]
     for key, value in facts:
         lines += wrap(screen, value, width, marker=f"{key:<9} ")
     stamped = any(GENERATIONS[generation].stamps_epochs for generation in generations)
     return [*lines, Text(), *_legend(screen, marked, width, stamped=stamped), Text()]
-
-
-def _client(client: ClientSetup) -> str:
-    if client.producer is None:
-        return f"consumer {client.name} zone={client.zone}"
-    return f"producer {describe_producer(client.name, client.zone, client.producer)}"
 
 
 def _legend(screen: Console, marked: str, width: int, *, stamped: bool) -> list[Text]:

@@ -68,7 +68,7 @@ def _cast(scenario: Scenario, world: WatchedWorld) -> Json:
         "zones": world.zones(),
         "brokers": [{"id": broker, "zone": world.zone_of(broker)} for broker in world.broker_ids()],
         "keepers": [{"name": member, "zone": world.zone_of(member)} for member in world.quorum.members],
-        "clients": [_client(client) for client in scenario.clients],
+        "clients": [_client(client, scenario) for client in scenario.clients],
         "topics": [
             {
                 "name": topic.name,
@@ -81,14 +81,18 @@ def _cast(scenario: Scenario, world: WatchedWorld) -> Json:
     }
 
 
-def _client(client: ClientSetup) -> Json:
+def _client(client: ClientSetup, scenario: Scenario) -> Json:
     config = client.producer
-    if config is None:
-        return {"name": client.name, "zone": client.zone, "kind": "consumer"}
-    return {
+    found: Json = {
         "name": client.name,
         "zone": client.zone,
-        "kind": "producer",
+        "kind": "consumer" if config is None else "producer",
+        "topic": scenario.partition_of(client.name).topic,
+    }
+    if config is None:
+        return found
+    return {
+        **found,
         "acks": "all" if config.acks == -1 else str(config.acks),
         "retries": config.retries,
         "idempotent": config.idempotent,

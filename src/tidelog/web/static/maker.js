@@ -7,6 +7,7 @@ import { failureWords, t } from "lab/words.js";
 
 const BROKERS_MAX = 9;
 const PRODUCERS = ["p", "q", "r", "s"];
+const CONSUMER = "c";
 const TOPICS = ["t", "u", "v"];
 
 export function makerPage(content = null) {
@@ -21,6 +22,7 @@ function form() {
   const choice = (name, values, chosen) => h("select", { name }, values.map((value) => option(value, chosen)));
   const name = h("input", { name: "name", type: "text", value: "my-scenario", pattern: "[A-Za-z0-9._\\-]+", required: true });
   const error = h("p", { class: "why", role: "alert" });
+  const routes = h("div", { class: "routes" });
   const made = h("form", { class: "maker" },
     field("makeName", name),
     field("makeRules", choice("generation", ["hw", "kip101", "epoch", "elr", "majority"], "epoch")),
@@ -32,6 +34,7 @@ function form() {
     field("makeProducers", number("producers", 1, PRODUCERS.length)),
     field("makeZones", number("zones", 3, BROKERS_MAX)),
     field("makeTopics", number("topics", 1, TOPICS.length)),
+    routes,
     h("div", { class: "checks" },
       check("unclean", "makeUnclean"),
       check("idempotent", "makeIdempotent"),
@@ -39,6 +42,17 @@ function form() {
       check("flush", "makeFlush")),
     error,
     h("p", { class: "actions" }, h("button", { type: "submit", class: "button primary" }, t("makeBegin"))));
+  // With more than one topic, each client is asked for its own.
+  const askForTopics = () => {
+    const asked = Object.fromEntries(new FormData(made));
+    const topics = TOPICS.slice(0, Number(asked.topics));
+    const clients = [...PRODUCERS.slice(0, Number(asked.producers)), ...(asked.consumer ? [CONSUMER] : [])];
+    routes.replaceChildren(...(topics.length < 2 ? [] : clients.map((client) => {
+      const words = t(client === CONSUMER ? "makeReads" : "makeWrites", { client });
+      return h("label", { class: "field" }, h("span", {}, words), choice(`topic-${client}`, topics, asked[`topic-${client}`]));
+    })));
+  };
+  made.addEventListener("input", askForTopics);
   made.addEventListener("submit", async (event) => {
     event.preventDefault();
     const asked = Object.fromEntries(new FormData(made));
@@ -53,6 +67,7 @@ function headText(asked) {
   const zones = Math.min(Number(asked.zones), brokers);
   const zone = (index) => `az${(index % zones) + 1}`;
   const line = (...words) => words.filter(Boolean).join(" ");
+  const topicOf = (client) => ![undefined, TOPICS[0]].includes(asked[`topic-${client}`]) && `topic=${asked[`topic-${client}`]}`;
   return [
     `scenario ${name}`,
     line(`cluster  brokers=${brokers} controller=${brokers - 1}`,
@@ -63,10 +78,10 @@ function headText(asked) {
       Number(minInsync) > 1 && `min.insync.replicas=${minInsync}`,
       unclean && "unclean.leader.election.enable=true")),
     ...PRODUCERS.slice(0, producers).map((producer, index) => line(
-      `producer ${producer} zone=${zone(index + 1)} acks=${acks}`,
+      `producer ${producer} zone=${zone(index + 1)}`, topicOf(producer), `acks=${acks}`,
       Number(retries) > 0 && `retries=${retries}`,
       idempotent && "enable.idempotence=true")),
-    ...(consumer ? [`consumer c zone=${zone(1)}`] : []),
+    ...(consumer ? [line(`consumer ${CONSUMER} zone=${zone(1)}`, topicOf(CONSUMER))] : []),
     "",
   ].join("\n");
 }

@@ -77,7 +77,7 @@ export class SceneView {
 
   #makeNodes() {
     const { layout, cast } = this;
-    for (const client of cast.clients) this.#makeNode(client.name, clientShape(client, layout), { kind: "client", client });
+    for (const client of cast.clients) this.#makeNode(client.name, clientShape(client, layout, cast.topics.length > 1), { kind: "client", client });
     for (const { name } of cast.keepers) this.#makeNode(name, keeperShape(name), { kind: "keeper", name });
     for (const { id } of cast.brokers) {
       this.#makeNode(id, brokerShape(id, layout), { kind: "broker", id });

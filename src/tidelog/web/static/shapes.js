@@ -48,10 +48,12 @@ export function keeperShape(name) {
   return { group: thing("keeper", {}, hint, s("path", { class: "body", d: HEXAGON }), label), hint };
 }
 
-export function clientShape(client, { narrow, left }) {
+// With several topics, a client also says which is its own.
+export function clientShape(client, { narrow, left }, severalTopics) {
   const isProducer = client.kind === "producer";
   const width = narrow ? 34 : left > 70 ? 84 : 80;
-  const about = isProducer ? `acks=${client.acks}` : t("reads");
+  const does = isProducer ? `acks=${client.acks}` : t("reads");
+  const about = severalTopics ? `${does} ${client.topic}` : does;
   const said = [client.name, t(client.kind), isProducer && about, client.idempotent && t("idempotent")].filter(Boolean);
   const group = thing(`client ${client.kind}`, { "aria-label": said.join(", ") },
     s("rect", { class: "body", x: -width / 2, y: -16, width, height: 32, rx: isProducer ? 8 : 16 }),
