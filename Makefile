@@ -138,7 +138,7 @@ $(STAMP): pyproject.toml requirements-dev.lock
 	$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@ $(TRIAL_STAMP)
 
-# What a trial and its audit need, without linters and test tools: half of the whole.
+# What a trial and its audit need, without linters and test tools: two thirds of the megabytes.
 $(TRIAL_STAMP): pyproject.toml requirements-dev.lock
 	@$(MAKE) --no-print-directory python
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bench.processes import LOOPBACK, PATIENCE_SECONDS
-from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka import ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.clients import raw
 from tests.failover.conftest import Controlled, NewTopic
@@ -37,6 +37,23 @@ def test_leadership_moves_before_the_process_ends(cluster: Controlled, new_topic
     answer = admin.elect_leaders(ElectionType.PREFERRED, [where]).result(PATIENCE_SECONDS)
     assert answer[where] is None
     assert cluster.leader_of(topic) == first
+
+
+def test_no_send_waits_for_a_broker_that_has_stopped(
+    cluster: Controlled, new_topic: NewTopic, brokers: list[int]
+) -> None:
+    """A leader that has handed over does not come back into the ISR with a last fetch: acks=all would wait
+    for replica.lag.time.max.ms, half a minute. Apache Kafka 2.7.1 and 4.3.1 do not wait either."""
+    partitions = 12
+    topic = new_topic(partitions)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "reconnect.backoff.max.ms": 100})
+    for broker in brokers:
+        cluster.stop_broker(broker)
+        for partition in range(partitions):
+            producer.produce(topic, b"x", partition=partition)
+        assert producer.flush(15) == 0
+        cluster.start_broker(broker)
+        cluster.wait_isr(topic, 3)
 
 
 def test_a_rolling_restart(cluster: Controlled, new_topic: NewTopic, brokers: list[int]) -> None:
