@@ -375,6 +375,22 @@ def test_an_election_before_the_record_explains_no_loss_whatever_the_clocks_say(
     assert (lost["value"], lost["explained"]) == ("v5", False)
 
 
+def test_causes_of_what_replicas_differ_in_are_looked_up_by_the_clock_of_clients(tmp_path: Path) -> None:
+    """A leader a minute ahead took office before the other replica kept its own record."""
+    case = Case("t").elected(60_001, 0, 1, 0, ElectionKind.CLEAN, [0, 1])
+    for number in range(9):
+        case.send(f"v{number}", number, sent_ms=20 * number + 5, settled_ms=20 * number + 13)
+        case.committed(20 * number + 10 + 60_000, number, number + 1, [0, 1], epoch=1)
+    values = [f"v{number}" for number in range(9)]
+    case.log(0, *values, epochs=[1] * 9).log(1, "x", *values[1:], epochs=[0] + [1] * 8)
+    case.truncated(200, 1, 9, 2, TruncationRule.OWN_HIGH_WATERMARK)
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    judge_evidence(tmp_path)
+    (found,) = (row for row in found_rows(tmp_path) if row["anomaly"] == "diverged")
+    assert found["rule"] == "truncation to the high watermark kept another record"
+
+
 def test_a_move_that_a_killed_leader_did_not_write_down_says_nothing_of_clocks(tmp_path: Path) -> None:
     """The next leader commits the record once more, two seconds after it was acknowledged."""
     case = Case("t")

@@ -114,6 +114,7 @@ class _Job:
         self._damaged: dict[int, set[int]] = {}
         self._failed: set[str] = set()
         self._parts: list[Part] = []
+        self._skewed: dict[int, int] = {}
         self._all: dict[str, list[Any]] = {}
 
     def _progress(self, part: float, rows: int) -> None:
@@ -123,14 +124,15 @@ class _Job:
     def run(self, verdict: Verdict) -> Judgement:
         runnable = self._runnable()
         context, summed = self._round_one(runnable)
+        skewed = apart(context, [result.clocks for result in summed.ledgers])
+        if skewed:  # what it found has causes, which are looked up by time
+            self._skewed = skewed
+            context, summed = self._round_one(runnable)
         evidence = self._evidence
         verdict.totals = count_up(evidence, summed)
         context.facts = frozenset(evidence.facts)
         runnable = self._runnable()
         context.audits = frozenset(audit.name for audit in runnable)
-        skewed = apart(context, [result.clocks for result in summed.ledgers])
-        if skewed:
-            context.histories = {n: h.by_clients_clock(skewed) for n, h in context.histories.items()}
         second = SecondRound(
             context, self._engine, summed, self._all["logs"], self._all[LEDGER.name], self._all[READS.name]
         )
@@ -222,6 +224,8 @@ class _Job:
         ledger, reads = table_pieces(evidence, LEDGER.name), table_pieces(evidence, READS.name)
         self._all = {"logs": logs, LEDGER.name: ledger, READS.name: reads}
         context = make_context(evidence, self._parts, axis_of(evidence), consumers_of(evidence)[0])
+        if self._skewed:
+            context.histories = {n: h.by_clients_clock(self._skewed) for n, h in context.histories.items()}
         context.audits = names
         pieces: list[Piece] = [*logs, *ledger, *reads]
         self._weights = [piece.bytes + 1 for piece in pieces]

@@ -193,8 +193,8 @@ def _judge(  # noqa: PLR0917
 
 def apart(context: Context, told: Iterable[Mapping[int, Bounds]]) -> dict[int, int]:
     """Brokers whose clock differs from the clients' by more than the slack that every comparison allows for,
-    and by how many us it is ahead at least (or, if negative, behind). Half of the sends must say so: a few
-    whose acknowledgement is false set no clock."""
+    and by how many us it is ahead (or, if negative, behind). Half of the sends must say so: a few whose
+    acknowledgement is false set no clock."""
     together: dict[int, Bounds] = {}
     for piece in told:
         for broker, bounds in piece.items():
@@ -204,10 +204,11 @@ def apart(context: Context, told: Iterable[Mapping[int, Bounds]]) -> dict[int, i
     found = {}
     for broker, bounds in sorted(together.items()) if context.slack_us else ():
         least, most = (np.concatenate(listed) for listed in (bounds.least, bounds.most))
-        if len(least) and (ahead := int(np.median(least))) > context.slack_us:
-            found[broker] = ahead
-        elif len(most) and (behind := int(np.median(most))) < -context.slack_us:
-            found[broker] = behind
+        if (len(least) and np.median(least) > context.slack_us) or (
+            len(most) and np.median(most) < -context.slack_us
+        ):
+            # An acknowledgement that comes at once tells it best, and a few may be false.
+            found[broker] = int(np.quantile(least, 0.9) if len(least) else np.median(most))
     return found
 
 
