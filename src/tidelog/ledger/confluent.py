@@ -64,14 +64,14 @@ def _direct(slow: Any, send: Any, recorder: SendRecorder, default: Any) -> Any:
         if stream is None or not is_plain or recorder.transaction is not None:
             slow(topic, value, key, partition, theirs, None, timestamp, headers)
             return
-        now_us = time_ns() // 1000
-        next_place, file, intents, until_us = room = stream.room
-        place = next_place() if now_us <= until_us else NOWHERE
+        now_ns = time_ns()
+        next_place, file, intents, until_ns = room = stream.room
+        place = next_place() if now_ns <= until_ns else NOWHERE
         if stream.room is not room and not recorder.is_of(room, place):
             place = NOWHERE
         crc = crc32c(value)
         try:
-            pack_intent(intents, place, len(value) + 1, crc, partition + 1, key or b"", 0, now_us)
+            pack_intent(intents, place, len(value) + 1, crc, partition + 1, key or b"", 0, now_ns)
         except (NoRoom, TypeError):  # the file has ended, or this is no partition
             slow(topic, value, key, partition, theirs, None, timestamp, headers)
             return
@@ -114,7 +114,7 @@ def _meet(file: File, theirs: Any) -> tuple[Any, type[int]]:
                 delivered(Entry((file, int(self), None, None)), theirs, error, message)
                 return
             where, offset = message.partition() + 1, message.offset() + 1
-            pack_outcome(outcomes, self, where, offset, time_ns() // 1000, OK)
+            pack_outcome(outcomes, self, where, offset, time_ns(), OK)
             if theirs is not None:
                 theirs(error, message)
 

@@ -46,15 +46,15 @@ class _Direct:
         stream = self._streams.get(topic)
         if stream is None or recorder.transaction is not None:
             return None
-        now_us = time_ns() // 1000
-        next_place, file, intents, until_us = room = stream.room
-        place = next_place() if now_us <= until_us else NOWHERE
+        now_ns = time_ns()
+        next_place, file, intents, until_ns = room = stream.room
+        place = next_place() if now_ns <= until_ns else NOWHERE
         if stream.room is not room and not recorder.is_of(room, place):
             place = NOWHERE
         crc = crc32c(value)
         try:
             wanted = 0 if partition is None else partition + 1
-            pack_intent(intents, place, len(value) + 1, crc, wanted, key or b"", 0, now_us)
+            pack_intent(intents, place, len(value) + 1, crc, wanted, key or b"", 0, now_ns)
         except (NoRoom, TypeError):  # the file has ended, or this is no partition
             return None
         return file, place, pack_header(stream.id, file.number(place), crc) if self._header else None
@@ -142,8 +142,8 @@ def _of_kafka_python(file: File) -> type[int]:
             if isinstance(found, BaseException):
                 settle_failed(Entry((file, int(self), None, None)), found)
             else:
-                now_us = time_ns() // 1000
-                pack_outcome(outcomes, self, found.partition + 1, found.offset + 1, now_us, OK)
+                now_ns = time_ns()
+                pack_outcome(outcomes, self, found.partition + 1, found.offset + 1, now_ns, OK)
 
     return Receiver
 
@@ -158,7 +158,7 @@ def _of_aiokafka(file: File) -> type[int]:
             if future.cancelled() or future.exception() is not None:
                 settle_done(Entry((file, int(self), None, None)), future)
             else:
-                found, now_us = future.result(), time_ns() // 1000
-                pack_outcome(outcomes, self, found.partition + 1, found.offset + 1, now_us, OK)
+                found, now_ns = future.result(), time_ns()
+                pack_outcome(outcomes, self, found.partition + 1, found.offset + 1, now_ns, OK)
 
     return Receiver

@@ -41,7 +41,7 @@ BY_HEADER: Final = "header"
 BY_CONTENT: Final = "content"
 _ERROR_BYTES: Final = 40
 _FIRST_ROWS: Final = 4096
-_MICROS: Final = 1_000_000
+_NANOS: Final = 1_000_000_000
 
 _INTENT: Final = (
     SlotColumn("value_bytes", "i", "plus_one"),
@@ -49,12 +49,12 @@ _INTENT: Final = (
     SlotColumn("wanted", "i", "plus_one"),
     SlotColumn("key", f"{KEY_BYTES + 1}p"),
     SlotColumn("transaction", "q", "zero"),
-    SlotColumn("sent_us", "q"),
+    SlotColumn("sent_us", "q", "nanoseconds"),
 )
 _OUTCOME: Final = (
     SlotColumn("partition", "i", "plus_one"),
     SlotColumn("offset", "q", "plus_one"),
-    SlotColumn("settled_us", "q", "zero"),
+    SlotColumn("settled_us", "q", "nanoseconds"),
     SlotColumn("mark", "b"),
 )
 _RARE: Final = (SlotColumn("error_code", "i", "zero"), SlotColumn("error", f"{_ERROR_BYTES}s"))
@@ -148,7 +148,7 @@ class Entry(tuple[Any, ...]):
                 transaction.delivered.append((file, place))
         where = 0 if partition is None or partition < 0 else partition + 1
         pack_outcome(
-            file.outcomes, place, where, 0 if offset is None else max(offset + 1, 0), time_ns() // 1000, mark
+            file.outcomes, place, where, 0 if offset is None else max(offset + 1, 0), time_ns(), mark
         )
 
 
@@ -162,9 +162,9 @@ class Transaction:
 
     def end(self, outcome: int) -> None:
         self.outcome = outcome
-        now_us = time_ns() // 1000
+        now_ns = time_ns()
         for file, place in self.delivered:
-            _SETTLED.pack_into(file.outcomes, place + _SETTLED_AT, now_us, outcome)
+            _SETTLED.pack_into(file.outcomes, place + _SETTLED_AT, now_ns, outcome)
         self.delivered.clear()
 
 
@@ -174,7 +174,7 @@ class Room(NamedTuple):
     next_place: Callable[[], int]
     file: File
     intents: memoryview
-    until_us: int
+    until_ns: int
 
 
 class Stream:
@@ -192,7 +192,7 @@ class Stream:
         self._rows_max = rows_max
         self._number = -1
 
-    def turn(self, until_us: int) -> None:
+    def turn(self, until_ns: int) -> None:
         """Go on in a new file. Called under the lock."""
         number, first = self._number + 1, 0
         rows = self._rows_max if number else min(_FIRST_ROWS, self._rows_max)
@@ -209,11 +209,11 @@ class Stream:
         self.end(Ending.FINISHED)
         file = File(slots, first)
         self._number = number
-        self.room = Room(count(0, _STRIDE).__next__, file, file.intents, until_us)
+        self.room = Room(count(0, _STRIDE).__next__, file, file.intents, until_ns)
 
     def close(self) -> None:
         """The next send needs a new file."""
-        self.room = self.room._replace(until_us=0)
+        self.room = self.room._replace(until_ns=0)
 
     def end(self, ending: Ending) -> None:
         """The same; and how the file ended."""
@@ -243,7 +243,7 @@ class SendRecorder:
         self.limit = threshold(sample)
         self._strict = strict
         self._rows = rows
-        self._micros = int(seconds * _MICROS)
+        self._nanos = int(seconds * _NANOS)
         self._lock = threading.Lock()
         self.streams: dict[str, Stream] = {}
         self._transactions = 0
@@ -270,7 +270,7 @@ class SendRecorder:
         if self.limit is not None and not chosen(self.limit, key, value):
             return None
         try:
-            now_us = time_ns() // 1000
+            now_ns = time_ns()
             size, crc = (0, 0) if value is None else (len(value) + 1, crc32c(value))
             transaction = self.transaction
             wanted = partition + 1 if type(partition) is int and partition >= 0 else 0
@@ -278,8 +278,8 @@ class SendRecorder:
             with self._lock:
                 stream = self.streams.get(topic)
                 while True:
-                    if stream is None or now_us > stream.room.until_us:
-                        stream = self._ready(topic, now_us)
+                    if stream is None or now_ns > stream.room.until_ns:
+                        stream = self._ready(topic, now_ns)
                         if stream is None:
                             return None
                     room = stream.room
@@ -287,7 +287,7 @@ class SendRecorder:
                     if place < room.file.end_place:
                         break
                     stream.close()
-                pack_intent(room.intents, place, *stored, now_us)
+                pack_intent(room.intents, place, *stored, now_ns)
             header = pack_header(stream.id, room.file.number(place), crc) if self.header else None
             return Entry((room.file, place, header, transaction))
         except Exception as error:
@@ -299,7 +299,7 @@ class SendRecorder:
         with self._lock:
             return place < room.file.end_place
 
-    def _ready(self, topic: str, now_us: int) -> Stream | None:
+    def _ready(self, topic: str, now_ns: int) -> Stream | None:
         """The stream of a topic with room for one more send."""
         if self.stopped:
             self._refuse()
@@ -307,10 +307,10 @@ class SendRecorder:
         stream = self.streams.get(topic)
         if stream is None:
             stream = Stream(self._folder, topic, self._constants, self._rows)
-            stream.turn(now_us + self._micros)
+            stream.turn(now_ns + self._nanos)
             self.streams[topic] = stream
         else:
-            stream.turn(now_us + self._micros)
+            stream.turn(now_ns + self._nanos)
         return stream
 
     # ------------------------------------------------------------ transactions

@@ -16,7 +16,7 @@ Rules of the file:
 * A row's mark is stored last, so a marked row is complete. Rows are filled in order; the marked ones come
   first.
 * Zeros mean absent: a number that may be absent is stored plus one, or its zero means absent, and an absent
-  text is empty.
+  text is empty. A time in microseconds may be stored in nanoseconds, as the clock gives it.
 * Space is allocated when the file is created. A full disk raises OSError then, and never SIGBUS later.
 * The writer holds a lock on the file as long as it lives. A reader that gets the lock sees all rows.
 * The last byte of the first 4096 says how the file ended (`Ending`). It is allocated like the rows, so it can
@@ -45,7 +45,7 @@ PACKED_VERSION: Final = 2
 _ENDING_AT: Final = HEADER_BYTES - 1
 
 _NumberCode = Literal["b", "i", "I", "q"]
-Absent = Literal["never", "zero", "plus_one"]
+Absent = Literal["never", "zero", "plus_one", "nanoseconds"]
 
 
 class Ending(IntEnum):
@@ -154,6 +154,9 @@ class Slots:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.posix_fallocate(fd, 0, size)
+            if packed:
+                # Memory of a file that was written to is mapped in larger pieces, so rows cost fewer faults.
+                os.pwrite(fd, bytes(size), 0)
             os.pwrite(fd, text, 0)
             # The mapping has a copy of the descriptor, and with it the lock.
             mapped = mmap.mmap(fd, size)

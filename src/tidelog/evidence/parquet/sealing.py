@@ -127,7 +127,13 @@ def _array(slots: Slots, column: SlotColumn, rows: int) -> Any:
     array = pa.Array.from_buffers(_NUMBERS[column.code], rows, [None, buffer])
     if column.absent == "never":
         return array
-    there = array if column.absent == "zero" else pc.subtract(array, pa.scalar(1, array.type))
+    match column.absent:
+        case "zero":
+            there = array
+        case "plus_one":
+            there = pc.subtract(array, pa.scalar(1, array.type))
+        case "nanoseconds":
+            there = pc.divide(array, pa.scalar(1000, array.type))
     return pc.if_else(pc.equal(array, 0), pa.scalar(None, array.type), there)
 
 
