@@ -83,7 +83,7 @@ class Target:
     def sweep(self, *, everything: bool = False) -> None:
         """Delete what was created, if it has become too much; make standing topics that are not there."""
         with suppress(ClientError), Admin(self.bootstrap_servers) as admin:
-            found = {topic.name: len(topic.partitions) for topic in admin.metadata(None).topics}
+            found = {topic.name or "": len(topic.partitions) for topic in admin.metadata(None).topics}
             strange = found.keys() - STANDING.keys() - {self.neighbours_topic, OFFSETS_TOPIC}
             renewed = time.monotonic() > self._renewed_at + _RENEWED_EVERY_SECONDS
             if everything or renewed:

@@ -11,9 +11,9 @@ from tidelog.wire.api_keys import schema_of
 
 OFFERED = [
     (Api.PRODUCE, 0, 9),
-    (Api.FETCH, 4, 12),
+    (Api.FETCH, 4, 18),
     (Api.LIST_OFFSETS, 1, 7),
-    (Api.METADATA, 0, 9),
+    (Api.METADATA, 0, 13),
     (Api.OFFSET_COMMIT, 2, 8),
     (Api.OFFSET_FETCH, 1, 8),
     (Api.FIND_COORDINATOR, 0, 4),

@@ -39,7 +39,7 @@ from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
-from tidelog.core.types import BrokerId, LeaderEpoch, TopicConfig, TopicPartition
+from tidelog.core.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicConfig, TopicPartition
 from tidelog.evidence import process_events as p
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import connect
@@ -385,7 +385,7 @@ def test_what_files_weigh(tmp_path: Path) -> None:
     """Segment files have a size, their tail is in memory, and trouble in the background shows."""
     storage = FileStorage(tmp_path, broker_id=0)
     core = Broker(BrokerId(0), storage, GENERATIONS["majority"], BrokerConfig())
-    log = core._controlled._replica(TP).log
+    log = core._controlled._replica(TP, NO_TOPIC_ID).log
     sources = Sources(Metrics(), core, storage)
     assert scraped(sources).by("partition_size_bytes", "topic", "partition") == {"t 0": 0}
     log.append_leader_change(LeaderEpoch(1))

@@ -98,8 +98,8 @@ class Kio:
 class KafkaPython:
     """Its classes take any version up to the newest, but are meant for those they declare.
 
-    It shows permitted operations as a set, an absent tagged struct as None, and always reads an ApiVersions
-    response with an error as version 0, which is what such a response is.
+    It shows permitted operations as a set, an absent tagged struct or UUID as None, and always reads an
+    ApiVersions response with an error as version 0, which is what such a response is.
     """
 
     # Kafka 4 dropped this version, but nothing of it had changed until then.
@@ -125,7 +125,9 @@ class KafkaPython:
         if isinstance(plain, list):
             return [self.view(item) for item in plain]
         if isinstance(plain, uuid.UUID):
-            return plain.bytes
+            plain = plain.bytes
+        if plain == NO_UUID:
+            return None
         if not isinstance(plain, dict):
             return plain
         if all(value == -1 for value in plain.values()):

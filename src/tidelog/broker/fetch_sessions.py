@@ -16,6 +16,9 @@ Rules of the file, as in Kafka:
   smaller one of its kind that is older than two minutes. Otherwise the client gets no session, and names all
   its partitions each time.
 
+Since version 13 clients name topics by id. A session keeps the name, and the id for the answers; a topic
+whose id is not known yet is ``nameless``, and looked for again with each request.
+
 Beyond Kafka: all sessions together hold at most ``PARTITIONS_MAX`` partitions, because clients choose their
 number.
 """
@@ -23,14 +26,16 @@ number.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from tidelog.broker.topic_ids import from_wire
 from tidelog.core.messages import FetchResponse
-from tidelog.core.types import Millis, TopicPartition
+from tidelog.core.types import Millis, TopicId, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode
-from tidelog.wire.messages.fetch import FetchPartition, FetchRequest
+from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, ForgottenTopic
+from tidelog.wire.schema import NO_UUID
 
 NO_SESSION = 0
 FINAL_EPOCH, INITIAL_EPOCH = -1, 0
@@ -93,10 +98,21 @@ class CachedPartition:
 
 
 Partitions = dict[TopicPartition, CachedPartition]
+TopicIds = dict[str, bytes]
+"""The ids of topics by their names, as the wire has them."""
+
+
+def nameless(topic_id: bytes) -> str:
+    """In the place of the name of a topic whose id is not known: no topic can have such a name."""
+    return f"?{from_wire(topic_id)}"
+
+
+def is_nameless(name: str) -> bool:
+    return name[:1] == "?"
 
 
 class FetchSession:
-    __slots__ = ("created_at", "epoch", "id", "partitions", "privileged", "used_at")
+    __slots__ = ("by_id", "created_at", "epoch", "id", "partitions", "privileged", "topic_ids", "used_at")
 
     def __init__(self, number: int, partitions: Partitions, now: Millis, *, privileged: bool) -> None:
         self.id = number
@@ -105,7 +121,39 @@ class FetchSession:
         self.partitions = partitions
         self.privileged = privileged
         """A follower's."""
+        self.by_id = False
+        """Whether requests and answers name topics by their ids (version 13)."""
+        self.topic_ids: TopicIds = {}
         self.created_at = self.used_at = now
+
+    def resolve(self, names: Mapping[TopicId, str]) -> None:
+        """Topics whose ids were not known may be known now."""
+        if not any(map(is_nameless, self.topic_ids)):
+            return
+        for tp in [tp for tp in self.partitions if is_nameless(tp.topic)]:
+            topic_id = self.topic_ids[tp.topic]
+            name = names.get(from_wire(topic_id))
+            if name is not None:
+                self.topic_ids[name] = topic_id
+                self.partitions.setdefault(TopicPartition(name, tp.partition), self.partitions.pop(tp))
+
+    def identify(self, topic: str, topic_id: bytes) -> bool:
+        """Note the id by which a request names a topic. True if another topic has the name now."""
+        before = self.topic_ids.get(topic, topic_id)
+        self.topic_ids[topic] = topic_id
+        return before != topic_id
+
+    def name_of(self, forgotten: ForgottenTopic) -> str:
+        """Its topic may be deleted, so it is looked for here."""
+        if not self.by_id:
+            return forgotten.topic
+        wanted = forgotten.topic_id
+        return next((name for name, topic_id in self.topic_ids.items() if topic_id == wanted), "")
+
+    def prune(self) -> None:
+        if len(self.topic_ids) > len(self.partitions):
+            kept = {tp.topic for tp in self.partitions}
+            self.topic_ids = {name: topic_id for name, topic_id in self.topic_ids.items() if name in kept}
 
     @property
     def value(self) -> tuple[bool, int, int]:
@@ -149,7 +197,13 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(
-        self, partitions: Partitions, *, privileged: bool, session_type: SessionType = FetchSession
+        self,
+        partitions: Partitions,
+        *,
+        privileged: bool,
+        session_type: SessionType = FetchSession,
+        topic_ids: TopicIds | None = None,
+        by_id: bool = False,
     ) -> int:
         """Open a session for partitions that were just answered. Returns its id; ``NO_SESSION`` if there is
         no room."""
@@ -161,7 +215,8 @@ class FetchSessions:
         number = random.randint(1, ID_MAX)
         while number in self._sessions:
             number = random.randint(1, ID_MAX)
-        self._sessions[number] = session_type(number, partitions, now, privileged=privileged)
+        session = self._sessions[number] = session_type(number, partitions, now, privileged=privileged)
+        session.topic_ids, session.by_id = topic_ids or {}, by_id
         self.partitions += len(partitions)
         return number
 
@@ -188,10 +243,11 @@ class FetchSessions:
         hold too much."""
         partitions, before, count = session.partitions, len(session.partitions), 0
         for topic in body.topics:
+            other = topic.topic_id != NO_UUID and session.identify(topic.topic, topic.topic_id)
             for part in topic.partitions:
                 tp = TopicPartition(topic.topic, part.partition)
                 known = partitions.get(tp)
-                if known is None:
+                if known is None or other:
                     partitions[tp] = CachedPartition(part)
                 else:
                     known.update(part)
@@ -201,14 +257,16 @@ class FetchSessions:
                     before = self._recount(session, before)
                     yield
         for forgotten in body.forgotten_topics_data:
+            name = session.name_of(forgotten)
             for number in forgotten.partitions:
-                tp = TopicPartition(forgotten.topic, number)
+                tp = TopicPartition(name, number)
                 if partitions.pop(tp, None) is not None:
                     session.left(tp)
                 count += 1
                 if not count % _AT_ONCE:
                     before = self._recount(session, before)
                     yield
+        session.prune()
         self._recount(session, before)
         if self.partitions > self._partitions_max or session.id not in self._sessions:
             self.close(session.id)

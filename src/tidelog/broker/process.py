@@ -39,6 +39,7 @@ from tidelog.broker.metrics import http
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.node import Node
 from tidelog.broker.server import Handler, Limits, Server
+from tidelog.broker.topic_ids import random_topic_id
 from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
 from tidelog.core.generations import GENERATIONS
@@ -200,6 +201,7 @@ async def assemble(
         registration=node.endpoint,
     )
     node.core.ctx.unexpected = node.unexpected
+    node.core.ctx.new_topic_id = random_topic_id
     node.core.ctx.stop_following = node.stop_following
     node.observe(
         happened.ProcessStarted(

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.connection import Request
 from tidelog.broker.fetch_sessions import FetchSession, Partitions
+from tidelog.broker.topic_ids import from_wire
 from tidelog.core import messages as core
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
@@ -46,6 +47,7 @@ from tidelog.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tidelog.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
@@ -178,6 +180,7 @@ class ReplicaSession(FetchSession):
                 self._broker_epoch,
                 part.max_bytes if self._bytes < self._budget else 0,
                 part.replica_start,
+                topic_id=from_wire(self.topic_ids.get(tp.topic, NO_UUID)),
             ),
         )
 
@@ -264,7 +267,10 @@ class ReplicaSession(FetchSession):
         return self._answer(topics)
 
     def _answer(self, topics: dict[str, list[PartitionData]]) -> FetchResponse:
-        parts = [FetchableTopicResponse(topic=name, partitions=parts) for name, parts in topics.items()]
+        parts = [
+            FetchableTopicResponse(topic=name, topic_id=self.topic_ids.get(name, NO_UUID), partitions=parts)
+            for name, parts in topics.items()
+        ]
         return FetchResponse(session_id=self.id, responses=parts)
 
     # ------------------------------------------------------------ the end of waiting

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
-from tidelog.core.types import BrokerId, immutable
+from tidelog.core.types import NO_TOPIC_ID, BrokerId, TopicId, immutable
 
 Brokers = tuple[BrokerId, ...]
 
@@ -57,6 +57,7 @@ class TopicNode:
     partitions: Assignment
     moves: dict[int, Reassignment] = field(default_factory=dict)
     """The partitions that are being reassigned."""
+    topic_id: TopicId = NO_TOPIC_ID
 
     def moved(self, partition: int, replicas: Brokers, move: Reassignment) -> TopicNode:
         """With other replicas of one partition."""

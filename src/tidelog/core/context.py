@@ -14,10 +14,12 @@ from tidelog.core.timers import Callback, Timer, Timers, Unexpected, raised
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     BrokerId,
+    ControllerEpoch,
     InvariantViolation,
     LeaderEpoch,
     Millis,
     TopicConfig,
+    TopicId,
     TopicPartition,
 )
 
@@ -41,6 +43,7 @@ class Context:
         "guards",
         "is_alive",
         "is_leaving",
+        "new_topic_id",
         "now",
         "propose_isr",
         "reply",
@@ -88,6 +91,9 @@ class Context:
         """Whether a broker is alive according to the metadata."""
         self.is_leaving = False
         """A controlled shutdown has begun: where this broker gives up leadership it does not follow."""
+        self.new_topic_id: Callable[[ControllerEpoch, int], TopicId] = _numbered
+        """An id that no topic ever had: for the topic with this number under a controller. A process draws it
+        at random."""
         self.unexpected: Unexpected = raised
         """Handles an unexpected exception in one partition, task or timer: a simulation ends with it, a
         process logs it and continues. An ``InvariantViolation`` is not passed here: it ends both."""
@@ -117,6 +123,10 @@ class Context:
 
 def _anybody(_broker: BrokerId) -> bool:
     return True
+
+
+def _numbered(controller_epoch: ControllerEpoch, number: int) -> TopicId:
+    return TopicId(f"{controller_epoch}-{number}")
 
 
 def _unheeded(_leader: BrokerId, _tp: TopicPartition) -> None:

@@ -339,8 +339,8 @@ class ReplicaDeleted:
 
 @dataclass(slots=True)
 class StrayReplicaFound:
-    """A broker has the log of a partition that does not exist, or that is assigned elsewhere. The log is
-    kept."""
+    """A broker has the log of a partition that does not exist, that is assigned elsewhere, or of an earlier
+    topic of this name. The log is kept."""
 
     broker: BrokerId
     tp: TopicPartition

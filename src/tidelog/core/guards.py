@@ -66,6 +66,10 @@ class Guards:
     """``elr`` only: a broker that returns without a clean shutdown is removed from the ISR and the eligible
     replicas first: it may have lost the tail of its log."""
 
+    topic_ids: bool = True
+    """A topic has an id (KIP-516, 2.8). A broker puts a log of another id aside, and a leader refuses a fetch
+    for another id: both are of an earlier topic of the same name, whose leader epochs mean nothing here."""
+
     target_in_sync: bool = True
     """A reassignment removes replicas only when every replica of its target is in the ISR (KIP-455)."""
 
@@ -88,5 +92,6 @@ EARLY_GUARDS = Guards(
     maximal_isr=False,
     broker_epoch=False,
     incarnation_in_isr=False,
+    topic_ids=False,
 )
 """The guards of Kafka before 2.0, when the bugs behind the others were not known yet."""

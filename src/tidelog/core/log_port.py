@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.core.replication.epoch_cache import EpochCache
-from tidelog.core.types import BrokerEpoch, LeaderEpoch, Offset, TopicPartition
+from tidelog.core.types import BrokerEpoch, LeaderEpoch, Offset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from tidelog.core.replication.producer_state import ProducerStates
@@ -52,6 +52,12 @@ class Log(Protocol):
     start_offset: Offset
     end_offset: Offset
     epochs: EpochCache
+    topic_id: TopicId
+    """The topic that the records belong to, ``NO_TOPIC_ID`` if it is not known."""
+
+    def identify(self, topic_id: TopicId) -> None:
+        """Store the id of the topic (``partition.metadata``)."""
+        ...
 
     def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> Batch:
         """Give the batch the next offset and the leader's epoch, store it, and return it. All appends raise
@@ -115,6 +121,11 @@ class Storage(Protocol):
 
     def delete(self, tp: TopicPartition) -> None:
         """After ``StorageFailure`` the log still exists, and a later call may succeed."""
+        ...
+
+    def set_aside(self, tp: TopicPartition) -> None:
+        """The log belongs to an earlier topic of the same name: keep it where no broker reads it. After
+        ``StorageFailure`` it is still there, and a later call may succeed."""
         ...
 
     def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:

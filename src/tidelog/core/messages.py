@@ -36,6 +36,7 @@ from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_EPOCH,
     NO_PRODUCER,
+    NO_TOPIC_ID,
     UNKNOWN_OFFSET,
     BrokerEndpoint,
     BrokerEpoch,
@@ -45,6 +46,7 @@ from tidelog.core.types import (
     Millis,
     Offset,
     PartitionState,
+    TopicId,
     TopicPartition,
 )
 from tidelog.wire.errors import ErrorCode
@@ -90,6 +92,7 @@ class FetchRequest:
     """The start of the follower's own log; DeleteRecords waits for it."""
     from_any_replica: bool = False
     """Whether a follower may answer a consumer (KIP-392)."""
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(slots=True)
@@ -185,6 +188,7 @@ class PartitionAssignment:
     offline: tuple[BrokerId, ...] = ()
     move: Reassignment = NOT_MOVING
     """Which of the replicas are being added or removed."""
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 class ControlHeader(TypedDict):
@@ -256,6 +260,7 @@ class AlterIsrRequest:
     version: int
     member_epochs: tuple[BrokerEpoch, ...]
     number: int = 0
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(slots=True, kw_only=True)

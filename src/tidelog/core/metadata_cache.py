@@ -11,23 +11,35 @@ from tidelog.core.messages import PartitionAssignment, UpdateMetadataRequest
 from tidelog.core.types import (
     LEADER_DURING_DELETION,
     NO_LEADER,
+    NO_TOPIC_ID,
     BrokerEndpoint,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     PartitionState,
+    TopicId,
     TopicPartition,
 )
 
 
 class MetadataCache:
-    __slots__ = ("_isr_without_leader", "_origin", "endpoints", "live_brokers", "topics")
+    __slots__ = (
+        "_isr_without_leader",
+        "_origin",
+        "endpoints",
+        "live_brokers",
+        "topic_ids",
+        "topic_names",
+        "topics",
+    )
 
     def __init__(self, *, isr_without_leader: bool = True) -> None:
         self._isr_without_leader = isr_without_leader
         self.live_brokers: dict[BrokerId, BrokerEpoch] = {}
         self.endpoints: dict[BrokerId, BrokerEndpoint] = {}
         self.topics: dict[str, dict[int, PartitionAssignment]] = {}
+        self.topic_ids: dict[str, TopicId] = {}
+        self.topic_names: dict[TopicId, str] = {}
         self._origin: tuple[ControllerEpoch, BrokerEpoch] | None = None
 
     def is_complete(self, request: UpdateMetadataRequest) -> bool:
@@ -43,17 +55,30 @@ class MetadataCache:
         if self.is_complete(request):
             self._origin = (request.controller_epoch, request.broker_epoch)
             before, self.topics = self.topics, {}
+            self.topic_ids, self.topic_names = {}, {}
         deleted: dict[str, None] = dict.fromkeys(before)
         for assignment in request.partitions:
             topic, partition = assignment.tp
             if assignment.state.leader != LEADER_DURING_DELETION:
                 self.topics.setdefault(topic, {})[partition] = assignment
+                if assignment.topic_id and assignment.topic_id not in self.topic_names:
+                    self._identify(topic, assignment.topic_id)
             elif topic in self.topics:
                 self.topics[topic].pop(partition, None)
                 if not self.topics[topic]:
                     del self.topics[topic]
+                    self._identify(topic, NO_TOPIC_ID)
                     deleted[topic] = None
         return [topic for topic in deleted if topic not in self.topics]
+
+    def _identify(self, topic: str, topic_id: TopicId) -> None:
+        self.topic_names.pop(self.topic_ids.pop(topic, NO_TOPIC_ID), None)
+        if topic_id:
+            self.topic_ids[topic] = topic_id
+            self.topic_names[topic_id] = topic
+
+    def topic_id(self, topic: str) -> TopicId:
+        return self.topic_ids.get(topic, NO_TOPIC_ID)
 
     def __contains__(self, tp: TopicPartition) -> bool:
         return self.get(tp) is not None

@@ -123,6 +123,8 @@ class WatermarkMoment(StrEnum):
 class StrayReason(StrEnum):
     NO_SUCH_PARTITION = "no_such_partition"
     LIVES_ELSEWHERE = "lives_elsewhere"
+    EARLIER_TOPIC = "earlier_topic"
+    """It belongs to an earlier topic of the same name, and has been put aside."""
 
 
 Reason = (

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tidelog.core.assignments import Assignment, Reassignment
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 BROKER_DEFAULT = -1
@@ -37,6 +37,7 @@ class CreateTopicResponse:
     message: str | None = None
     partitions: int = -1
     replication_factor: int = -1
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +60,10 @@ class CreatePartitionsResponse:
 
 @dataclass(slots=True, kw_only=True)
 class DeleteTopicRequest:
+    """With an id only the topic that has it is deleted, not a later one of the same name."""
+
     topic: str
+    topic_id: TopicId = NO_TOPIC_ID
 
 
 @dataclass(slots=True, kw_only=True)

@@ -34,6 +34,10 @@ Offset = int
 """An alias: most offsets are results of arithmetic, and a NewType costs a call for each result."""
 Millis = int
 
+TopicId = NewType("TopicId", str)
+"""Tells a topic from an earlier one of the same name (KIP-516): 16 bytes in the base64 of URLs, as Kafka
+shows and stores them. To the rules it is just a name."""
+
 NO_LEADER = BrokerId(-1)
 LEADER_DURING_DELETION = BrokerId(-2)
 """Only in messages, never stored: the topic is being deleted."""
@@ -41,6 +45,8 @@ FIRST_EPOCH = LeaderEpoch(0)
 NO_EPOCH = LeaderEpoch(-1)
 NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
 NO_BROKER_EPOCH = BrokerEpoch(-1)
+NO_TOPIC_ID = TopicId("")
+"""Of topics that were created before there were ids, until the controller gives them one."""
 UNKNOWN_OFFSET: Offset = -1
 NO_PRODUCER = -1
 

@@ -132,7 +132,7 @@ class Admin:
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
                 raise Refused(f"topic {topic.name}", topic.error_code, what_it_means(topic.error_code))
-        return [_topic_view(topic) for topic in sorted(answer.topics, key=lambda topic: topic.name)]
+        return [_topic_view(topic) for topic in sorted(answer.topics, key=lambda topic: topic.name or "")]
 
     def add_eligible(self, topics: Sequence[TopicView]) -> None:
         """Ask for the eligible leader replicas. On a connection of its own, because brokers before Kafka 3.7
@@ -375,7 +375,7 @@ def _topic_view(topic: MetadataResponseTopic) -> TopicView:
         )
         for part in sorted(topic.partitions, key=lambda part: part.partition_index)
     ]
-    return TopicView(topic.name, topic.is_internal, parts)
+    return TopicView(topic.name or "", topic.is_internal, parts)
 
 
 def what_it_means(code: int) -> str | None:

@@ -47,6 +47,7 @@ from tidelog.core.keeper_port import (
 )
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
+    NO_TOPIC_ID,
     BrokerEndpoint,
     BrokerEpoch,
     BrokerId,
@@ -54,6 +55,7 @@ from tidelog.core.types import (
     LeaderEpoch,
     Millis,
     PartitionState,
+    TopicId,
     TopicPartition,
 )
 
@@ -155,13 +157,15 @@ def _broker_from_json(stored: Any) -> BrokerEndpoint:
 
 
 def _topic_to_json(topic: TopicNode, _now: Millis) -> Any:
+    """Version 3 has the id of the topic (Kafka 2.8)."""
     moves = {str(partition): move for partition, move in topic.moves.items()}
-    return {
+    stored = {
         "version": 2,
         "partitions": {str(partition): list(replicas) for partition, replicas in topic.partitions.items()},
         "adding_replicas": {name: list(move.adding) for name, move in moves.items() if move.adding},
         "removing_replicas": {name: list(move.removing) for name, move in moves.items() if move.removing},
     }
+    return stored | {"version": 3, "topic_id": topic.topic_id} if topic.topic_id else stored
 
 
 def _topic_from_json(stored: Any) -> TopicNode:
@@ -177,6 +181,7 @@ def _topic_from_json(stored: Any) -> TopicNode:
     return TopicNode(
         {int(partition): _brokers(replicas) for partition, replicas in stored["partitions"].items()},
         {partition: move for partition, move in moves.items() if move},
+        TopicId(_typed(stored.get("topic_id", NO_TOPIC_ID), str)),
     )
 
 

@@ -114,6 +114,12 @@ class Story:
         """Move a topic; without brokers: cancel the move."""
         return self.say("reassign", topic, ",".join(map(str, brokers)) or "cancel")
 
+    def create_topic(self, topic: str, *brokers: int) -> Self:
+        return self.say("create-topic", topic, ",".join(map(str, brokers)))
+
+    def delete_topic(self, topic: str) -> Self:
+        return self.say("delete-topic", topic)
+
     def elect_preferred(self) -> Self:
         return self.say("elect-preferred")
 

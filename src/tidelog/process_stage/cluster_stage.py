@@ -38,6 +38,7 @@ from tidelog.process_stage.boot import (
     alteration,
     broker_settings,
     create_topics,
+    creation,
     fetch_wait_ms,
     require_playable,
     start_brokers,
@@ -65,6 +66,7 @@ from tidelog.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from tidelog.wire.messages.delete_topics import DeleteTopicsRequest
 from tidelog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PATIENCE_SECONDS = 20.0
@@ -437,6 +439,14 @@ class ClusterStage(Stage):
             topics=[ReassignableTopic(name=topic, partitions=parts)], timeout_ms=10_000
         )
         return self._ask_controller(Api.ALTER_PARTITION_REASSIGNMENTS, 0, question)
+
+    def create_topic(self, topic: str, brokers: tuple[int, ...]) -> bool:
+        known = next(each for each in self._setup.topics if each.name == topic)
+        return self._ask_controller(Api.CREATE_TOPICS, 4, creation(replace(known, replicas=brokers)))
+
+    def delete_topic(self, topic: str) -> bool:
+        question = DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000)
+        return self._ask_controller(Api.DELETE_TOPICS, 4, question)
 
     def delete_node(self, path: str) -> bool:
         return self._topology.keeper_has_quorum and self._run(administer(self._keeper, Delete(path)))

@@ -42,6 +42,8 @@ NARRATED = (
     e.ReassignmentStarted,
     e.ReassignmentCompleted,
     e.ReassignmentCancelled,
+    e.TopicDeletionStarted,
+    e.TopicDeleted,
     e.ReplicaDeleted,
     e.StrayReplicaFound,
 )

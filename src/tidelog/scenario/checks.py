@@ -49,7 +49,7 @@ def check_step(scenario: Scenario, line: Line, step: Step) -> None:
             raise line.error(1, f"a keeper member between 0 and {setup.keepers - 1}")
     elif step.verb == "configure":
         _check_configure(scenario, line, step)
-    elif step.verb == "reassign":
+    elif step.verb in ("reassign", "create-topic", "delete-topic"):
         _check_reassign(scenario, line, step)
     elif takes is Takes.ZONE and step.args[0] not in _places(scenario):
         raise line.error(1, f"a zone out of {', '.join(zones(setup))}")
@@ -139,7 +139,7 @@ def _check_reassign(scenario: Scenario, line: Line, step: Step) -> None:
     names = [topic.name for topic in scenario.setup.topics]
     if step.args[0] not in names:
         raise line.error(1, f"a topic out of {', '.join(names)}")
-    brokers = step.args[1]
+    brokers = step.args[-1]
     if isinstance(brokers, tuple):
         for broker in brokers:
             _check_broker(scenario.setup, line, 2, broker)

@@ -158,6 +158,13 @@ def _knows(view: ClusterView, tp: TopicPartition, broker: int, value: str) -> bo
     return replica is not None and value in view.values(broker, tp, replica.high_watermark)
 
 
+def _placed(node: TopicNode | None, partition: int, wanted: tuple[int, ...] | None) -> bool:
+    """Whether the partition has these replicas, and does not move. None: whether the topic does not exist."""
+    if wanted is None:
+        return node is None
+    return node is not None and node.partitions.get(partition) == wanted and partition not in node.moves
+
+
 def _answered(view: ClusterView, _tp: TopicPartition) -> bool:
     return not any(client.undecided for client in view.clients.values() if isinstance(client, Producer))
 
@@ -166,7 +173,7 @@ TESTS: dict[str, Test] = {
     "leader": _state(lambda state, wanted: state.leader == (NO_LEADER if wanted is None else wanted)),
     "epoch": _state(lambda state, wanted: state.leader_epoch == wanted),
     "isr": _state(lambda state, wanted: sorted(state.isr) == sorted(wanted)),
-    "replicas": lambda view, tp, wanted: view.topic_node(tp.topic) == TopicNode({tp.partition: wanted}),
+    "replicas": lambda view, tp, wanted: _placed(view.topic_node(tp.topic), tp.partition, wanted),
     "controller": lambda view, _tp, broker: view.acting_controller() == broker,
     "registered": lambda view, _tp, broker: view.is_registered(broker),
     "unregistered": lambda view, _tp, broker: not view.is_registered(broker),

@@ -20,6 +20,8 @@
 ``configure TOPIC KEY=VALUE``        change a topic's settings
 ``reassign TOPIC N,N…``              move the topic to these brokers, the first of which leads
 ``reassign TOPIC cancel``            cancel the move
+``delete-topic TOPIC``               delete a topic; what it was sent so far is promised no longer
+``create-topic TOPIC N,N…``          create it anew on these brokers, the first of which leads
 ``delete /controller``               delete the controller's node in the keeper: a new election
 ``hold CHANNEL A->B``, ``hold all``  messages wait in the network; ``release`` lets them go
 ``deliver CHANNEL A->B``             exactly one message arrives, held or not
@@ -29,6 +31,8 @@
 ``settle``                           everything in flight that is not held arrives
 ``wait CONDITION [within DURATION]`` time passes until it holds
 ===================================  ====================================================================
+
+A deleted topic has no replicas: ``wait replicas none``.
 
 A wait that times out makes the run fail. ``wait … times-out GENERATION,…`` expects it under these
 generations, ``times-out all`` under all of them: there the run fails if the condition does come true.
@@ -205,6 +209,13 @@ def _reassign(line: Line) -> tuple[object, ...]:
     return (topic, CANCEL if word == CANCEL else _ids(line, 2, "brokers like 1,2 or cancel"))
 
 
+def _create_topic(line: Line) -> tuple[object, ...]:
+    topic = line.need(1, "a topic's name")
+    brokers = _ids(line, 2, "brokers like 1,2")
+    line.end(3)
+    return (topic, brokers)
+
+
 def _delete(line: Line) -> tuple[object, ...]:
     if line.need(1, CONTROLLER) != CONTROLLER:
         raise line.error(1, f"{CONTROLLER}, the only node that can be deleted")
@@ -227,6 +238,8 @@ def _condition_args(line: Line, name: str) -> tuple[tuple[object, ...], int]:
     broker = "a broker's number"
     if name == "leader":
         return ((None,) if line.word(2) == "none" else (line.number(2, "a broker's number or none"),)), 3
+    if name == "replicas" and line.word(2) == "none":
+        return (None,), 3
     if name in ("isr", "replicas"):
         return (_ids(line, 2, "brokers like 0,1"),), 3
     if name in ("epoch", "controller", "registered", "unregistered", "leads"):
@@ -288,6 +301,8 @@ _OTHERS: dict[str, Callable[[Line], tuple[object, ...]]] = {
     "deliver": _one_channel,
     "drop": _one_channel,
     "reassign": _reassign,
+    "create-topic": _create_topic,
+    "delete-topic": _one_word("a topic's name"),
     "delete": _delete,
     "advance": _advance,
     "wait": _wait,

@@ -169,7 +169,7 @@ def _with_hosts(setup: Setup, text: str) -> Setup:
     topics = {topic.name: topic for topic in setup.topics}
     for line in text.splitlines():
         verb, name, brokers = (*line.split(), "", "", "")[:3]
-        if verb == "reassign" and name in topics:
+        if verb in ("reassign", "create-topic") and name in topics:
             topic = topics[name]
             found = dict.fromkeys(int(word) for word in brokers.split(",") if is_number(word))
             new = tuple(broker for broker in found if broker < setup.brokers and broker not in topic.hosts)

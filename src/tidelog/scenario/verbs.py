@@ -50,6 +50,8 @@ class ScriptRunner:
             "sync": self._sync,
             "configure": self._configure,
             "reassign": self._reassign,
+            "create-topic": self._create_topic,
+            "delete-topic": self._delete_topic,
             "delete": self._delete,
             "deliver": self._deliver,
             "drop": self._drop,
@@ -204,6 +206,16 @@ class ScriptRunner:
     def _reassign(self, topic: str, brokers: tuple[int, ...] | str) -> Remarks:
         target = brokers if isinstance(brokers, tuple) else None
         return () if self._stage.reassign(topic, target) else _remark(RemarkKind.NO_CONTROLLER)
+
+    def _create_topic(self, topic: str, brokers: tuple[int, ...]) -> Remarks:
+        return () if self._stage.create_topic(topic, brokers) else _remark(RemarkKind.NO_CONTROLLER)
+
+    def _delete_topic(self, topic: str) -> Remarks:
+        if not self._stage.delete_topic(topic):
+            return _remark(RemarkKind.NO_CONTROLLER)
+        for client in self._stage.clients.values():
+            client.topic_deleted(topic)
+        return ()
 
     def _delete(self, path: str) -> Remarks:
         return () if self._stage.delete_node(path) else _remark(RemarkKind.NO_SUCH_NODE, path=path)

@@ -23,6 +23,14 @@ def sync_data(descriptor: int) -> None:
         os.fsync(descriptor)  # macOS
 
 
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable: files created, renamed or removed in it."""
     descriptor = os.open(folder, os.O_RDONLY)

@@ -42,7 +42,7 @@ from tidelog.storage.log.missing_offsets import MissingOffsets, missing_at_the_e
 from tidelog.storage.log.recovery import LogOpener, Recovered, new_log
 from tidelog.storage.log.retention import retained_from
 from tidelog.storage.log.tail import ALL_TAILS_BYTES, TAIL_BYTES, TailBudget
-from tidelog.storage.log_folder import LogFolder
+from tidelog.storage.log_folder import DELETE_SUFFIX, STRAY_SUFFIX, LogFolder
 from tidelog.storage.reserves import Reserves
 from tidelog.storage.resources import OPEN_SEGMENTS_MAX, OpenFiles, Shared
 from tidelog.storage.unopened import CANNOT_OPEN, UnopenedLog
@@ -278,11 +278,19 @@ class FileStorage:
 
     def delete(self, tp: TopicPartition) -> None:
         """Renaming the folder deletes the log. If the disk refuses the rename, nothing has changed."""
+        renamed = self._take_out(tp, DELETE_SUFFIX)
+        if renamed is not None:
+            self._jobs.submit(lambda: shutil.rmtree(renamed, ignore_errors=True))
+
+    def set_aside(self, tp: TopicPartition) -> None:
+        self._take_out(tp, STRAY_SUFFIX)
+
+    def _take_out(self, tp: TopicPartition, suffix: str) -> Path | None:
         log = self._logs.get(tp) or self._unopened.get(tp)
         if log is None:
             self._high_watermarks.pop(tp, None)
-            return
-        renamed = self._taken_out(log.folder)
+            return None
+        renamed = self._renamed(log.folder, suffix)
         self._high_watermarks.pop(tp, None)
         self._gone.add(tp)
         if isinstance(log, FileLog):
@@ -291,19 +299,19 @@ class FileStorage:
             log.abandon()
         else:
             del self._unopened[tp]
-        if renamed is not None:
-            self._jobs.submit(lambda: shutil.rmtree(renamed, ignore_errors=True))
         self._jobs.submit(self._write_offsets)
         self._jobs.submit(self._write_high_watermarks)
+        return renamed
 
-    def _taken_out(self, folder: Path) -> Path | None:
-        """The renamed folder, to be removed; None if the folder was removed by hand."""
+    def _renamed(self, folder: Path, suffix: str) -> Path | None:
+        """The renamed folder; None if the folder was removed by hand."""
         try:
-            return self._folder.take_out(folder)
+            return self._folder.take_out(folder, suffix)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StorageFailure(f"cannot delete {folder}: {error.strerror or error}") from None
+            what = "delete" if suffix == DELETE_SUFFIX else "put aside"
+            raise StorageFailure(f"cannot {what} {folder}: {error.strerror or error}") from None
 
     # ------------------------------------------------------------ checkpoints
 

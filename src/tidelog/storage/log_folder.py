@@ -24,6 +24,8 @@ META = "meta.properties"
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+"""Of a log that belongs to an earlier topic of the same name: kept, and never read, as in Kafka since 3.7."""
 NAME_LENGTH_MAX = 255
 
 _HARMLESS = {LOCK, "lost+found"}
@@ -156,9 +158,9 @@ class LogFolder:
             raise ValueError(f"{name!r} cannot be the name of a partition's folder")
         return self.path / name
 
-    def take_out(self, folder: Path) -> Path:
-        """Rename a log's folder so that no start loads it; returns the path to remove."""
-        suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
+    def take_out(self, folder: Path, suffix: str = DELETE_SUFFIX) -> Path:
+        """Rename a log's folder so that no start loads it; returns its new path."""
+        suffix = f".{uuid.uuid4().hex}{suffix}"
         renamed = folder.with_name(folder.name[: NAME_LENGTH_MAX - len(suffix)] + suffix)
         os.rename(folder, renamed)
         return renamed

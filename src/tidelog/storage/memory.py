@@ -18,9 +18,11 @@ from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_EPOCH,
     NO_PRODUCER,
+    NO_TOPIC_ID,
     InvariantViolation,
     LeaderEpoch,
     Offset,
+    TopicId,
     TopicPartition,
 )
 
@@ -64,6 +66,7 @@ class MemoryLog:
         "epochs",
         "start_offset",
         "synced_offset",
+        "topic_id",
     )
 
     def __init__(self, *, sync_each_append: bool = False) -> None:
@@ -74,9 +77,13 @@ class MemoryLog:
         self.end_offset: Offset = 0
         self.synced_offset: Offset = 0
         self.epochs = EpochCache()
+        self.topic_id = NO_TOPIC_ID
         self._sync_each_append = sync_each_append
         self._whole: dict[Offset, MemoryBatch] = {}
         """The batch of each record that was written together with others."""
+
+    def identify(self, topic_id: TopicId) -> None:
+        self.topic_id = topic_id
 
     def append_as_leader(self, batch: Batch, epoch: LeaderEpoch) -> MemoryBatch:
         assert isinstance(batch, MemoryBatch)
@@ -192,6 +199,9 @@ class MemoryStorage:
     def delete(self, tp: TopicPartition) -> None:
         self.logs.pop(tp, None)
         self._high_watermarks.pop(tp, None)
+
+    def set_aside(self, tp: TopicPartition) -> None:
+        self.delete(tp)  # no broker and no test reads it again
 
     def checkpointed_high_watermark(self, tp: TopicPartition) -> Offset:
         return self._high_watermarks.get(tp, 0)

@@ -121,8 +121,12 @@ class ErrorCode(IntEnum):
     INCONSISTENT_VOTER_SET = 94
     INVALID_UPDATE_VERSION = 95
     FEATURE_UPDATE_FAILED = 96
-    # Newer than 2.7: the controller refuses an ISR proposal that names a replica which has rebooted since
-    # (KIP-903, Kafka 3.5). Only brokers receive it.
+    # Newer than 2.7: topic ids (KIP-516, Kafka 2.8).
+    UNKNOWN_TOPIC_ID = 100
+    INCONSISTENT_TOPIC_ID = 103
+    FETCH_SESSION_TOPIC_ID_ERROR = 106
+    # The controller refuses an ISR proposal that names a replica which has rebooted since (KIP-903, Kafka
+    # 3.5). Only brokers receive it.
     INELIGIBLE_REPLICA = 107
 
     @property
@@ -131,8 +135,9 @@ class ErrorCode(IntEnum):
         return self in RETRIABLE
 
 
-# Client libraries differ at the edges of this set. It is the one of the Java client 2.7: CORRUPT_MESSAGE is
-# in, CONCURRENT_TRANSACTIONS is out (transactional producers handle it on their own).
+# Client libraries differ at the edges of this set. It is the one of the Java client 2.7, with the errors of
+# topic ids: CORRUPT_MESSAGE is in, CONCURRENT_TRANSACTIONS is out (transactional producers handle it on their
+# own).
 RETRIABLE: Final[frozenset[ErrorCode]] = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -159,6 +164,9 @@ RETRIABLE: Final[frozenset[ErrorCode]] = frozenset(
         ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
         ErrorCode.ELECTION_NOT_NEEDED,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
     }
 )

@@ -66,7 +66,7 @@ TLS, SASL and transactions, which are not served yet, and of what came after Kaf
 | suite | held | not, and why |
 |---|---|---|
 | franz-go 1.22.2 | all | – |
-| librdkafka 2.15.0 | 83 | topics recreated smaller (0107), which needs topic ids; ACLs (in 0081, 0109); changing a broker's settings (in 0081); message formats before 2 (0052, 0092) |
+| librdkafka 2.15.0 | 83 | topics recreated smaller (0107; served since then); ACLs (in 0081, 0109); changing a broker's settings (in 0081); message formats before 2 (0052, 0092) |
 | kafka-python 3, August 2026 | 43 | ACLs; moving partitions between brokers (2 tests; served since then) and between disks; 2 that expect a broker 0 or that its settings can be changed |
 | aiokafka 0.14.0 | 207 | 1 that expects a broker 0 |
 

@@ -32,7 +32,12 @@ def test_a_topic_is_created_and_served_when_the_answer_comes() -> None:
     admin = Administrator()
     answer = admin.create("t", partitions=3, factor=2, config={"min.insync.replicas": "2"})
     assert answer == CreateTopicResponse(
-        topic="t", error=ErrorCode.NONE, message=None, partitions=3, replication_factor=2
+        topic="t",
+        error=ErrorCode.NONE,
+        message=None,
+        partitions=3,
+        replication_factor=2,
+        topic_id=admin.value(keeper_paths.topic_path("t")).topic_id,
     )
     assert admin.value(keeper_paths.topic_path("t")).partitions == {0: (0, 1), 1: (1, 2), 2: (2, 0)}
     assert admin.value(keeper_paths.config_path("t")) == {"min.insync.replicas": "2"}

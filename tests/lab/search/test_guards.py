@@ -267,6 +267,28 @@ reassign t cancel
 """
 
 
+# Broker 2 is down when its replica is removed, and when the topic is deleted and created anew.
+RECREATED = """
+scenario recreated
+cluster brokers=4 controller=3
+topic t replicas=0,1,2
+producer p zone=az4 acks=all retries=10
+produce p a
+advance 10s
+crash 2
+wait unregistered 2
+reassign t 0,1
+wait replicas 0,1
+delete-topic t
+wait replicas none
+create-topic t 0,1,2
+wait leader 0
+produce p b c
+restart 2
+wait isr 0,1,2
+"""
+
+
 @dataclass(frozen=True)
 class Case:
     guard: str
@@ -328,6 +350,7 @@ CASES = (
     ),
     Case("strict_min_isr", generation="elr", story=ALONE_IN_THE_ISR, operations=1, faults=NONE, grade=DATA),
     Case("unclean_shutdown", generation="elr", story=LOST_ITS_TAIL, operations=1, faults=NONE, grade=DATA),
+    Case("topic_ids", story=RECREATED, operations=1, faults=NONE),
     Case("target_in_sync", story=HALF_MOVED, operations=1, faults=NONE),
     Case("in_sync_replica_stays", story=CANCELLED, operations=1, faults=NONE),
     Case(

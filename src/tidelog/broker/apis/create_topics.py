@@ -2,8 +2,8 @@
 
 Behaviour: the controller creates topics one by one; any other broker answers NOT_CONTROLLER. Settings are
 checked here, before anything is written. A topic named twice in a request is refused both times. A request
-for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0. Topics
-have no ids: version 7 answers the null id.
+for more than 10,000 partitions in all is refused as a whole (POLICY_VIOLATION), as in Kafka since 4.0. Under
+the rules ``hw`` and ``kip101`` topics have no ids: version 7 answers the null id.
 Not done: waiting until all brokers know the leaders; clients poll metadata for that.
 """
 
@@ -16,6 +16,7 @@ from tidelog.broker.apis import Listener, serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
+from tidelog.broker.topic_ids import to_wire
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import topic_messages
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
@@ -92,6 +93,7 @@ def _question(
 def _fill(node: Node, result: CreatableTopicResult, response: topic_messages.CreateTopicResponse) -> None:
     result.error_code, result.error_message = response.error, brief(response.message)
     if response.error is ErrorCode.NONE:
+        result.topic_id = to_wire(response.topic_id)
         result.num_partitions = response.partitions
         result.replication_factor = response.replication_factor
         result.configs = [

@@ -1,8 +1,8 @@
 """DeleteTopics (20).
 
 Behaviour: answered when the topic is marked for deletion and the controller has begun to send StopReplica.
-Its logs are deleted after that; a broker that is down deletes its logs when it returns. Topics have no ids: a
-topic named by id (version 6) is answered UNSUPPORTED_VERSION.
+Its logs are deleted after that; a broker that is down deletes its logs when it returns. A topic may be named
+by its id (version 6); UNKNOWN_TOPIC_ID if there is none with it.
 Not done: nothing.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
+from tidelog.broker.topic_ids import from_wire, to_wire
 from tidelog.core import topic_messages
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
@@ -46,12 +47,19 @@ def handle(node: Node, request: Request) -> Steps[None]:
     )
     for topic in topics:
         yield
-        if topic.name is None or topic.topic_id != NO_UUID:
-            refused.append(_refused(topic))
-        elif topic.name not in results:
-            result = results[topic.name] = DeletableTopicResult(name=topic.name)
+        error = _error(node, topic)
+        if error is not None:
+            refused.append(error)
+            continue
+        topic_id = from_wire(topic.topic_id)
+        name = topic.name or node.core.metadata.topic_names[topic_id]
+        if name not in results:
+            result = results[name] = DeletableTopicResult(
+                name=name, topic_id=to_wire(node.core.metadata.topic_id(name))
+            )
             if node.settings.delete_topic_enable:
-                gather.ask(node, topic_messages.DeleteTopicRequest(topic=topic.name), partial(_fill, result))
+                deletion = topic_messages.DeleteTopicRequest(topic=name, topic_id=topic_id)
+                gather.ask(node, deletion, partial(_fill, result))
             else:
                 result.error_code = ErrorCode.TOPIC_DELETION_DISABLED
     gather.asked_all()
@@ -61,12 +69,15 @@ def _fill(result: DeletableTopicResult, response: topic_messages.DeleteTopicResp
     result.error_code, result.error_message = response.error, response.message
 
 
-def _refused(topic: DeleteTopicState) -> DeletableTopicResult:
-    error, message = ErrorCode.UNSUPPORTED_VERSION, "Topic IDs are not supported on the server."
-    if topic.name is not None:
+def _error(node: Node, topic: DeleteTopicState) -> DeletableTopicResult | None:
+    by_id = topic.topic_id != NO_UUID
+    error, message = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
+    if by_id and topic.name is not None:
         error, message = ErrorCode.INVALID_REQUEST, "Topic name and topic ID can not both be specified."
-    elif topic.topic_id == NO_UUID:
+    elif not by_id and topic.name is None:
         error, message = ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified."
+    elif not by_id or from_wire(topic.topic_id) in node.core.metadata.topic_names:
+        return None
     return DeletableTopicResult(
         name=topic.name, topic_id=topic.topic_id, error_code=error, error_message=message
     )

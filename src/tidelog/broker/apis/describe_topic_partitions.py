@@ -7,7 +7,6 @@ otherwise these lists are empty, never null: Kafka's brokers send no null, and t
 A partition without a leader has leader -1 and, as in Kafka, no error. A topic that was asked for and does
 not exist gets UNKNOWN_TOPIC_OR_PARTITION. A limit below 1 or a negative partition is
 INVALID_REQUEST for every topic.
-Not done: topic ids.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
+from tidelog.broker.topic_ids import to_wire
 from tidelog.core.controller.topic_creation import illegal_name
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata_cache import MetadataCache
@@ -72,6 +72,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         known = sorted(number for number in cache.topics[name] if number >= start)
         described = DescribeTopicPartitionsResponseTopic(
             name=name,
+            topic_id=to_wire(cache.topic_id(name)),
             is_internal=name.startswith("__"),
             partitions=[],
             topic_authorized_operations=ON_TOPIC,

@@ -7,6 +7,9 @@ releases the one before, so that it can add partitions without waiting. When a c
 requests are dropped. The isolation level is accepted; without transactions it has no effect.
 In a fetch session (KIP-227, ``fetch_sessions.py``) a request asks for all partitions of the session, and the
 answer has those that changed. The requests of a follower's session are handled in ``replica_session.py``.
+Since version 13 topics are named by id (KIP-516). UNKNOWN_TOPIC_ID if the metadata has none with it,
+INCONSISTENT_TOPIC_ID if the replica here is of an earlier or later topic of the same name. Followers name
+topics by both.
 Since version 11 a consumer is also answered by a follower, up to the follower's high watermark (KIP-392).
 Not done: naming the nearest replica (``replica.selector.class``, KIP-392), the diverging epoch in the answer
 (followers send OffsetForLeaderEpoch before they fetch).
@@ -27,11 +30,15 @@ from tidelog.broker.fetch_sessions import (
     CachedPartition,
     FetchSession,
     Partitions,
+    TopicIds,
+    is_nameless,
+    nameless,
     next_epoch,
 )
 from tidelog.broker.replica_session import ReplicaSession, bytes_of, partition_data
+from tidelog.broker.topic_ids import from_wire
 from tidelog.core import messages as core
-from tidelog.core.types import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from tidelog.core.types import NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
@@ -42,12 +49,15 @@ from tidelog.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tidelog.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 _ANY_REPLICA = 11
 """The first version whose consumers may read from a follower."""
+_BY_ID = 13
+"""The first version that names topics by id."""
 _AT_ONCE = 100
 """Partitions that are read from the request, or answered, between two yields."""
 
@@ -55,11 +65,21 @@ _AT_ONCE = 100
 @serves(Api.FETCH)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: FetchRequest = request.body
+    if request.header.api_version >= _BY_ID:
+        if body.replica_state.replica_id >= 0:
+            body.replica_id, body.replica_epoch = (
+                body.replica_state.replica_id,
+                body.replica_state.replica_epoch,
+            )
+        yield from _name_topics(node, body)
+    else:
+        for topic in body.topics:
+            topic.topic_id = topic.followed_topic_id
     session = None
     if body.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         node.fetch_sessions.close(body.session_id)
     else:
-        session = yield from _session(node, body)
+        session = yield from _session(node, body, by_id=request.header.api_version >= _BY_ID)
     if isinstance(session, ErrorCode):
         node.metrics.error_answered(Api.FETCH, session)
         request.respond_at_once(FetchResponse(error_code=session, responses=[]), failed=True)
@@ -76,12 +96,24 @@ def handle(node: Node, request: Request) -> Steps[None]:
     pending.asked_all()
 
 
-def _session(node: Node, body: FetchRequest) -> Steps[FetchSession | ErrorCode | None]:
+def _name_topics(node: Node, body: FetchRequest) -> Steps[None]:
+    names = node.core.metadata.topic_names
+    for count, topic in enumerate(body.topics, 1):
+        topic.topic = names.get(from_wire(topic.topic_id)) or nameless(topic.topic_id)
+        if not count % _AT_ONCE:
+            yield
+
+
+def _session(node: Node, body: FetchRequest, *, by_id: bool) -> Steps[FetchSession | ErrorCode | None]:
     """The session of the request, with what the request changes in it. A session that becomes empty ends."""
     sessions = node.fetch_sessions
     session = sessions.use(body.session_id, body.session_epoch)
     if isinstance(session, ErrorCode):
         return session
+    if session.by_id is not by_id:
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    if by_id:
+        session.resolve(node.core.metadata.topic_names)
     if not (yield from sessions.update(session, body)):
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     if session.partitions:
@@ -134,6 +166,7 @@ class PendingFetch:
         "_responses",
         "_session",
         "_session_epoch",
+        "_topic_ids",
         "_topics",
     )
 
@@ -152,6 +185,7 @@ class PendingFetch:
         self._min_bytes = body.min_bytes
         self._deadline = node.now() + body.max_wait_ms
         self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
+        self._topic_ids: TopicIds = {} if session is None else session.topic_ids
         self._topics: list[tuple[str, list[int]]] = []
         self._asking = True
         """Some parts have not been sent to the core yet."""
@@ -176,6 +210,8 @@ class PendingFetch:
         for topic in body.topics:
             numbers: list[int] = []
             self._topics.append((topic.topic, numbers))
+            if topic.topic_id != NO_UUID:
+                self._topic_ids[topic.topic] = topic.topic_id
             for part in topic.partitions:
                 numbers.append(part.partition)
                 named.add((topic.topic, part.partition))
@@ -207,6 +243,14 @@ class PendingFetch:
 
     def ask(self, tp: TopicPartition, part: FetchPartition) -> None:
         self._parked[tp] = part
+        topic_id = NO_TOPIC_ID
+        if self._topic_ids:
+            if is_nameless(tp.topic):
+                unknown = ErrorCode.UNKNOWN_TOPIC_ID
+                epoch = LeaderEpoch(part.current_leader_epoch)
+                self.deliver(core.FetchResponse(tp, unknown, part.fetch_offset, epoch))
+                return
+            topic_id = from_wire(self._topic_ids.get(tp.topic, NO_UUID))
         wait = 0 if self._enough else max(self._deadline - self._node.now(), 0)
         self._node.ask(
             self,
@@ -220,6 +264,7 @@ class PendingFetch:
                 max(min(part.partition_max_bytes, self._budget - self._bytes), 0),
                 part.log_start_offset,
                 self._from_any_replica,
+                topic_id,
             ),
         )
 
@@ -286,7 +331,8 @@ class PendingFetch:
             for name, numbers in self._topics:
                 parts = self._parts(name, numbers)
                 if parts or session is None:
-                    topics.append(FetchableTopicResponse(topic=name, partitions=parts))
+                    topic_id = self._topic_ids.get(name, NO_UUID)
+                    topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=parts))
             response = FetchResponse(session_id=self._session_id(), responses=topics)
             self._request.respond_at_once(response, failed=self._failed)
         else:
@@ -301,7 +347,8 @@ class PendingFetch:
                 if len(numbers) > _AT_ONCE:
                     yield
             if parts or self._session is None:
-                topics.append(FetchableTopicResponse(topic=name, partitions=parts))
+                topic_id = self._topic_ids.get(name, NO_UUID)
+                topics.append(FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=parts))
             if not count % _AT_ONCE:
                 yield
         return FetchResponse(session_id=self._session_id(), responses=topics)
@@ -313,10 +360,13 @@ class PendingFetch:
         if self._cached is None:
             return NO_SESSION
         sessions = self._node.fetch_sessions
-        if self._replica < 0:
-            return sessions.create(self._cached, privileged=False)
+        follower = self._replica >= 0
         return sessions.create(
-            self._cached, privileged=True, session_type=partial(ReplicaSession, self._node, self._replica)
+            self._cached,
+            privileged=follower,
+            session_type=partial(ReplicaSession, self._node, self._replica) if follower else FetchSession,
+            topic_ids=self._topic_ids,
+            by_id=self._request.header.api_version >= _BY_ID,
         )
 
     def _parts(self, topic: str, numbers: Iterable[int]) -> list[PartitionData]:

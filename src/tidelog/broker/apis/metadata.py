@@ -4,7 +4,8 @@ Behaviour: answered from the cache that the controller fills; before that no cli
 A missing topic is created if the client and the broker allow it; the client gets LEADER_NOT_AVAILABLE and
 asks again, or the reason why the topic cannot be created. A request that would create more than 10,000
 partitions creates none (POLICY_VIOLATION). Replicas are offline if their broker is down or cannot use its
-log.
+log. Since version 12 a topic may be asked for by its id; UNKNOWN_TOPIC_ID if there is none with it. Topics
+have no ids under the rules ``hw`` and ``kip101``, nor until the controller has given them one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
+from tidelog.broker.topic_ids import from_wire, to_wire
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, illegal_name
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata_cache import MetadataCache
@@ -22,15 +24,20 @@ from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from tidelog.wire.operations import ON_CLUSTER, ON_TOPIC
+from tidelog.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
+
+
+IDS_SINCE = 12
 
 
 class _Absent(Enum):
@@ -46,16 +53,27 @@ def handle(node: Node, request: Request) -> Steps[None]:
     body: MetadataRequest = request.body
     cache = node.core.metadata
     asked = body.topics
+    topics: list[MetadataResponseTopic] = []
     if asked is None or (not asked and request.header.api_version == 0):
         names = sorted(cache.topics)
     else:
-        names = yield from listed(topic.name for topic in asked)
+        names = []
+        for topic in asked:
+            name = _name(cache, topic, request.header.api_version)
+            if isinstance(name, ErrorCode):
+                topics.append(
+                    MetadataResponseTopic(
+                        error_code=name, name=topic.name, topic_id=topic.topic_id, partitions=[]
+                    )
+                )
+            else:
+                names.append(name)
+            yield
     absent = _Absent.UNKNOWN
     if body.allow_auto_topic_creation and node.settings.auto_create_topics_enable:
         missing = yield from listed(name for name in names if name not in cache.topics)
         partitions = len(missing) * node.settings.num_partitions
         absent = _Absent.CREATED if partitions <= PARTITIONS_PER_REQUEST_MAX else _Absent.TOO_MANY
-    topics: list[MetadataResponseTopic] = []
     for name in names:
         topics.append((yield from _topic(node, cache, name, absent)))
         if body.include_topic_authorized_operations:
@@ -75,12 +93,23 @@ def handle(node: Node, request: Request) -> Steps[None]:
     request.respond(response)
 
 
+def _name(cache: MetadataCache, topic: MetadataRequestTopic, version: int) -> str | ErrorCode:
+    if topic.topic_id == NO_UUID:
+        return ErrorCode.INVALID_REQUEST if topic.name is None else topic.name
+    if topic.name is not None or version < IDS_SINCE:
+        return ErrorCode.INVALID_REQUEST
+    return cache.topic_names.get(from_wire(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
 def _topic(node: Node, cache: MetadataCache, name: str, absent: _Absent) -> Steps[MetadataResponseTopic]:
     partitions = cache.topics.get(name)
     if partitions is not None:
         known = sorted(partitions.items())
         parts = yield from listed(_partition(cache, partition) for _, partition in known)
-        return MetadataResponseTopic(name=name, partitions=parts, is_internal=name.startswith("__"))
+        topic_id = to_wire(cache.topic_id(name))
+        return MetadataResponseTopic(
+            name=name, topic_id=topic_id, partitions=parts, is_internal=name.startswith("__")
+        )
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if illegal_name(name):
         error = ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -127,7 +127,7 @@ def _metadata(body: metadata.MetadataResponse) -> core.MetadataResponse:
         live_brokers=tuple(BrokerId(broker.node_id) for broker in body.brokers),
         controller=BrokerId(body.controller_id),
         partitions={
-            TopicPartition(topic.name, part.partition_index): state_of(part)
+            TopicPartition(topic.name or "", part.partition_index): state_of(part)
             for topic in body.topics
             for part in topic.partitions
         },

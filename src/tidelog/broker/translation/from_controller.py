@@ -1,7 +1,8 @@
 """The controller's requests: LeaderAndIsr, UpdateMetadata, StopReplica, and the vote of the majority rules.
 
 Each ``…_to_wire`` has its ``…_from_wire`` beside it, so that the two can be read together. A request may hold
-thousands of partitions, so it is read in steps. UpdateMetadata has private tagged fields for KIP-966.
+thousands of partitions, so it is read in steps. LeaderAndIsr has private tagged fields for topic ids,
+UpdateMetadata for them and for KIP-966.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
+from tidelog.broker import topic_ids
 from tidelog.broker.translation.exchange import Exchange, by_topic, error_of
 from tidelog.core import messages as core
 from tidelog.core.assignments import Reassignment
@@ -21,6 +23,7 @@ from tidelog.core.types import (
     ControllerEpoch,
     LeaderEpoch,
     PartitionState,
+    TopicId,
     TopicPartition,
 )
 from tidelog.storage.background import Steps, listed
@@ -62,12 +65,15 @@ def _leader_and_isr_to_wire(request: core.LeaderAndIsrRequest) -> leader_and_isr
         )
         for partition in request.partitions
     )
+    ids = _topic_ids(request.partitions)
     return leader_and_isr.LeaderAndIsrRequest(
         controller_id=request.controller,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
         topic_states=[
-            leader_and_isr.LeaderAndIsrTopicState(topic_name=name, partition_states=parts)
+            leader_and_isr.LeaderAndIsrTopicState(
+                topic_name=name, partition_states=parts, topic_id=topic_ids.to_wire(ids[name])
+            )
             for name, parts in topics.items()
         ],
         live_leaders=[],
@@ -77,15 +83,16 @@ def _leader_and_isr_to_wire(request: core.LeaderAndIsrRequest) -> leader_and_isr
 def leader_and_isr_from_wire(body: leader_and_isr.LeaderAndIsrRequest) -> Steps[core.LeaderAndIsrRequest]:
     parts: list[core.PartitionAssignment] = []
     for topic in body.topic_states:
+        topic_id = topic_ids.from_wire(topic.topic_id)
         parts += yield from listed(
             replace(
-                _assignment_from_wire(topic.topic_name, part),
+                _assignment_from_wire(topic.topic_name, topic_id, part),
                 move=Reassignment(
                     tuple(map(BrokerId, part.adding_replicas)), tuple(map(BrokerId, part.removing_replicas))
                 ),
             )
             if part.adding_replicas or part.removing_replicas
-            else _assignment_from_wire(topic.topic_name, part)
+            else _assignment_from_wire(topic.topic_name, topic_id, part)
             for part in topic.partition_states
         )
         yield
@@ -123,12 +130,15 @@ def _update_metadata_to_wire(request: core.UpdateMetadataRequest) -> update_meta
         )
         for broker, endpoint in request.endpoints.items()
     ]
+    ids = _topic_ids(request.partitions)
     return update_metadata.UpdateMetadataRequest(
         controller_id=request.controller,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
         topic_states=[
-            update_metadata.UpdateMetadataTopicState(topic_name=name, partition_states=parts)
+            update_metadata.UpdateMetadataTopicState(
+                topic_name=name, partition_states=parts, topic_id=topic_ids.to_wire(ids[name])
+            )
             for name, parts in topics.items()
         ],
         live_brokers=brokers,
@@ -146,13 +156,15 @@ def update_metadata_from_wire(
         yield
     parts: list[core.PartitionAssignment] = []
     for topic in body.topic_states:
+        topic_id = topic_ids.from_wire(topic.topic_id)
         parts += yield from listed(
             _assignment_from_wire(
                 topic.topic_name,
+                topic_id,
                 part,
                 part.offline_replicas,
-                part.eligible_leader_replicas,
-                part.last_known_elr,
+                elr=part.eligible_leader_replicas,
+                last_known_elr=part.last_known_elr,
             )
             for part in topic.partition_states
         )
@@ -235,10 +247,16 @@ def _control_header(body: _ControllerRequest) -> core.ControlHeader:
     }
 
 
+def _topic_ids(partitions: Iterable[core.PartitionAssignment]) -> dict[str, TopicId]:
+    return {partition.tp.topic: partition.topic_id for partition in partitions}
+
+
 def _assignment_from_wire(
     topic: str,
+    topic_id: TopicId,
     part: _PartitionState,
     offline: Iterable[int] = (),
+    *,
     elr: Iterable[int] = (),
     last_known_elr: Iterable[int] = (),
 ) -> core.PartitionAssignment:
@@ -254,7 +272,11 @@ def _assignment_from_wire(
     replicas = tuple(map(BrokerId, part.replicas))
     tp = TopicPartition(topic, part.partition_index)
     return core.PartitionAssignment(
-        tp=tp, replicas=replicas, state=state, offline=tuple(map(BrokerId, offline))
+        tp=tp,
+        replicas=replicas,
+        state=state,
+        offline=tuple(map(BrokerId, offline)),
+        topic_id=topic_id,
     )
 
 

@@ -1,13 +1,15 @@
 """A follower's requests to its leader: Fetch, OffsetForLeaderEpoch and ListOffsets.
 
 Fetch is not a row of the table: one request asks for many partitions, and the answers come one by one. Its
-version is Kafka 2.7's, with the follower's broker epoch in a private tagged field (KIP-903).
+version is Kafka 2.7's, with the follower's broker epoch (KIP-903) and the ids of topics in private tagged
+fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from tidelog.broker import topic_ids
 from tidelog.broker.translation.exchange import Exchange, by_topic, error_of
 from tidelog.core import messages as core
 from tidelog.core.types import (
@@ -47,7 +49,7 @@ def fetch_header(
 
 def named_partitions(requests: Iterable[core.FetchRequest], partition_bytes: int) -> list[fetch.FetchTopic]:
     """All requests are from one follower to one leader: they differ only in partition, offset and epoch."""
-    topics: dict[str, list[fetch.FetchPartition]] = {}
+    topics: dict[str, fetch.FetchTopic] = {}
     for request in requests:
         part = fetch.FetchPartition(
             partition=request.tp.partition,
@@ -56,8 +58,13 @@ def named_partitions(requests: Iterable[core.FetchRequest], partition_bytes: int
             log_start_offset=request.log_start_offset,
             partition_max_bytes=partition_bytes,
         )
-        topics.setdefault(request.tp.topic, []).append(part)
-    return [fetch.FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()]
+        name = request.tp.topic
+        topic = topics.get(name)
+        if topic is None:
+            followed = topic_ids.to_wire(request.topic_id)
+            topic = topics[name] = fetch.FetchTopic(topic=name, partitions=[], followed_topic_id=followed)
+        topic.partitions.append(part)
+    return list(topics.values())
 
 
 def forgotten_partitions(partitions: Iterable[TopicPartition]) -> list[fetch.ForgottenTopic]:

@@ -1,10 +1,12 @@
 """Requests of a broker to the controller: AlterIsr, RelieveReplica, ControlledShutdown, CreateTopics.
 
-AlterIsr is Kafka 2.7's, with the broker epochs of new members in a private tagged field (KIP-903).
+AlterIsr is Kafka 2.7's, with the broker epochs of new members (KIP-903) and the topic's id in private tagged
+fields.
 """
 
 from __future__ import annotations
 
+from tidelog.broker import topic_ids
 from tidelog.broker.translation.exchange import Exchange, error_of
 from tidelog.core import messages as core
 from tidelog.core import topic_messages
@@ -36,7 +38,9 @@ def _alter_isr_to_wire(request: core.AlterIsrRequest) -> alter_isr.AlterIsrReque
         current_isr_version=request.version,
         new_isr_epochs=list(request.member_epochs),
     )
-    topic = alter_isr.TopicData(name=request.tp.topic, partitions=[part])
+    topic = alter_isr.TopicData(
+        name=request.tp.topic, partitions=[part], topic_id=topic_ids.to_wire(request.topic_id)
+    )
     return alter_isr.AlterIsrRequest(
         broker_id=request.broker, broker_epoch=request.broker_epoch, topics=[topic]
     )
@@ -54,6 +58,7 @@ def alter_isr_from_wire(body: alter_isr.AlterIsrRequest) -> Steps[list[core.Alte
                 isr=tuple(map(BrokerId, part.new_isr)),
                 version=part.current_isr_version,
                 member_epochs=tuple(map(BrokerEpoch, part.new_isr_epochs)),
+                topic_id=topic_ids.from_wire(topic.topic_id),
             )
             for part in topic.partitions
         )

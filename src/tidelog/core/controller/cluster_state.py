@@ -15,9 +15,11 @@ from tidelog.core.types import (
     FIRST_EPOCH,
     LEADER_DURING_DELETION,
     NO_LEADER,
+    NO_TOPIC_ID,
     BrokerId,
     ControllerEpoch,
     PartitionState,
+    TopicId,
     TopicPartition,
 )
 
@@ -29,6 +31,9 @@ class ClusterState:
     leaving: set[BrokerId] = field(default_factory=set)
     """Brokers in controlled shutdown: alive, but not to be elected."""
     topics: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    topic_ids: dict[str, TopicId] = field(default_factory=dict)
+    topic_ids_given: int = 0
+    """How many ids this controller has made."""
     assignments: dict[TopicPartition, tuple[BrokerId, ...]] = field(default_factory=dict)
     moves: dict[TopicPartition, Reassignment] = field(default_factory=dict)
     """The partitions that are being reassigned."""
@@ -44,6 +49,8 @@ class ClusterState:
     def add_partitions(self, topic: str, node: TopicNode) -> list[TopicPartition]:
         """Add a topic's assignment. Returns the new partitions; known ones stay as they are."""
         known = self.topics.setdefault(topic, [])
+        if node.topic_id:
+            self.topic_ids[topic] = node.topic_id
         added = []
         for partition, replicas in sorted(node.partitions.items()):
             tp = TopicPartition(topic, partition)
@@ -63,6 +70,7 @@ class ClusterState:
     def remove_topic(self, topic: str) -> list[PartitionAssignment]:
         """Remove a topic. Returns its partitions with their states, without a leader."""
         removed = []
+        topic_id = self.topic_ids.pop(topic, NO_TOPIC_ID)
         for tp in self.topics.pop(topic, ()):
             replicas = self.assignments.pop(tp)
             self.moves.pop(tp, None)
@@ -71,7 +79,7 @@ class ClusterState:
             )
             for broker in replicas:
                 self.failed.pop((tp, broker), None)
-            removed.append(PartitionAssignment(tp=tp, replicas=replicas, state=state))
+            removed.append(PartitionAssignment(tp=tp, replicas=replicas, state=state, topic_id=topic_id))
         return removed
 
     # ------------------------------------------------------------ questions
@@ -91,7 +99,12 @@ class ClusterState:
         offline = tuple(b for b in replicas if (tp, b) in self.failed) if self.failed else ()
         move = self.moves.get(tp, NOT_MOVING) if self.moves else NOT_MOVING
         return PartitionAssignment(
-            tp=tp, replicas=replicas, state=self.states[tp], offline=offline, move=move
+            tp=tp,
+            replicas=replicas,
+            state=self.states[tp],
+            offline=offline,
+            move=move,
+            topic_id=self.topic_ids.get(tp.topic, NO_TOPIC_ID),
         )
 
     def known_partitions(self) -> tuple[PartitionAssignment, ...]:

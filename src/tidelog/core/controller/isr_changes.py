@@ -80,6 +80,8 @@ def _refusal(machines: StateMachines, request: AlterIsrRequest, state: Partition
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if guards.broker_epoch and live.get(request.broker) != request.broker_epoch:
         return ErrorCode.STALE_BROKER_EPOCH
+    if request.topic_id and request.topic_id != machines.cluster.topic_ids.get(request.tp.topic):
+        return ErrorCode.UNKNOWN_TOPIC_ID
     if request.leader_epoch < state.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if request.leader_epoch > state.leader_epoch:

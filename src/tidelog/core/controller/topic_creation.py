@@ -28,7 +28,7 @@ from tidelog.core.topic_messages import (
     CreateTopicRequest,
     CreateTopicResponse,
 )
-from tidelog.core.types import BrokerId, TopicPartition
+from tidelog.core.types import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 TOPIC_NAME_LENGTH_MAX = 249
@@ -38,6 +38,7 @@ PARTITIONS_PER_REQUEST_MAX = 10_000
 REPLICAS_MAX = 32_767
 """Maximum replicas of a partition: a replication factor is a 16-bit number."""
 REPLICAS_SHOWN_MAX = 10
+TOPICS_PER_WRITE = 100
 
 NO_PARTITIONS = TopicNode({})
 """The node of a topic that a tool has made without a value."""
@@ -68,14 +69,25 @@ def create_topic(machines: StateMachines, request: CreateTopicRequest) -> Proced
     if isinstance(plan, TopicRefused):
         return CreateTopicResponse(topic=topic, error=plan.error, message=plan.message)
     if not request.validate_only:
-        node = TopicNode(plan)
+        node = TopicNode(plan, topic_id=_new_topic_id(machines))
         refusal = yield from _write_topic(machines, topic, node, request.config)
         if refusal is not None:
             return CreateTopicResponse(topic=topic, error=refusal.error, message=refusal.message)
         yield from machines.create_partitions(machines.cluster.add_partitions(topic, node))
     return CreateTopicResponse(
-        topic=topic, error=ErrorCode.NONE, partitions=len(plan), replication_factor=len(plan[0])
+        topic=topic,
+        error=ErrorCode.NONE,
+        partitions=len(plan),
+        replication_factor=len(plan[0]),
+        topic_id=machines.cluster.topic_ids.get(topic, NO_TOPIC_ID),
     )
+
+
+def _new_topic_id(machines: StateMachines) -> TopicId:
+    if not machines.ctx.guards.topic_ids:
+        return NO_TOPIC_ID
+    machines.cluster.topic_ids_given += 1
+    return machines.ctx.new_topic_id(machines.channels.controller_epoch, machines.cluster.topic_ids_given)
 
 
 def _write_topic(
@@ -306,12 +318,38 @@ def _unknown(topic: str) -> TopicRefused:
 def load_topics(machines: StateMachines) -> Task:
     """A new controller learns all assignments and states."""
     tree = yield Subtree(TOPICS, watch=True)
+    topics: list[tuple[str, StoredNode]] = []
     for path, node in tree.nodes.items():
         topic, _, below = path[len(TOPICS) + 1 :].partition("/")
         if not below:
             machines.cluster.add_partitions(topic, node.value or NO_PARTITIONS)
+            topics.append((topic, node))
         else:
             _take_state(machines.cluster, topic, below, node)
+    yield from _identify(machines, topics)
+
+
+def _identify(machines: StateMachines, topics: Sequence[tuple[str, StoredNode]]) -> Task:
+    """Give ids to topics without one: they were made before there were ids, or a tool wrote their nodes. A
+    node that changes meanwhile is read again when its watch fires."""
+    cluster = machines.cluster
+    if not machines.ctx.guards.topic_ids:
+        return
+    nameless = [(topic, node) for topic, node in topics if node.value and not node.value.topic_id]
+    while nameless:
+        some, nameless = nameless[:TOPICS_PER_WRITE], nameless[TOPICS_PER_WRITE:]
+        ids = [cluster.topic_ids.get(topic) or _new_topic_id(machines) for topic, _ in some]
+        result = yield from machines.fenced(
+            *(
+                SetValue(topic_path(topic), replace(node.value, topic_id=topic_id), node.stat.version)
+                for (topic, node), topic_id in zip(some, ids, strict=True)
+            )
+        )
+        if result.ok:
+            cluster.topic_ids.update(zip((topic for topic, _ in some), ids, strict=True))
+        elif len(some) > 1:
+            for one in some:
+                yield from _identify(machines, [one])
 
 
 def discover_topics(machines: StateMachines, topics: Iterable[str]) -> Task:
@@ -329,6 +367,7 @@ def take_assignment(machines: StateMachines, topic: str, found: Result, below: R
     if topic in cluster.deleting or not found.ok:
         return
     added = cluster.add_partitions(topic, found.value.value or NO_PARTITIONS)
+    yield from _identify(machines, [(topic, found.value)])
     for path, node in below.nodes.items() if below is not None else ():
         _take_state(cluster, topic, path[len(topic_path(topic)) + 1 :], node)
     if added:

@@ -12,7 +12,7 @@ StopReplica to those with a replica:
 The nodes are removed only when every replica is deleted. The last write removes the topic's node, its
 settings and the mark together: so a new controller finds the mark and the assignment, and starts again. A
 replica whose broker is down delays the deletion, because a broker that returns with its log would bring the
-records back; until then the name is taken.
+records back; until then the name is taken. Not so under ``elr``: there topic ids prevent it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ def delete_topic(machines: StateMachines, request: DeleteTopicRequest) -> Proced
     if topic not in cluster.topics:
         message = f"The topic '{topic}' does not exist."
         return DeleteTopicResponse(topic=topic, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=message)
+    if request.topic_id and request.topic_id != cluster.topic_ids.get(topic):
+        message = f"No topic has the id {request.topic_id}."
+        return DeleteTopicResponse(topic=topic, error=ErrorCode.UNKNOWN_TOPIC_ID, message=message)
     marked = yield from machines.fenced(Create(deletion_path(topic)))
     if marked.error not in (None, KeeperError.NODE_EXISTS):
         # Without a mark the next controller would treat a half-deleted topic as complete.
@@ -167,9 +170,14 @@ def _complete_if_erased(machines: StateMachines, topic: str) -> None:
 
 
 def _is_erased(machines: StateMachines, topic: str) -> bool:
-    phases = machines.cluster.replicas
-    return topic in machines.cluster.deleting and all(
-        phases.get(replica) is ReplicaPhase.DELETION_SUCCESSFUL for replica in _replicas(machines, topic)
+    """Under ``elr`` without the brokers that are down, as in KRaft. If one returns with its log, the id tells
+    the log from that of a later topic of this name."""
+    ctx, cluster = machines.ctx, machines.cluster
+    live_only = ctx.generation.deletes_without_dead_brokers and ctx.guards.topic_ids
+    return topic in cluster.deleting and all(
+        cluster.replicas.get(replica) is ReplicaPhase.DELETION_SUCCESSFUL
+        or (live_only and replica[1] not in cluster.live)
+        for replica in _replicas(machines, topic)
     )
 
 

@@ -84,6 +84,8 @@ class Generation(ABC):
     4, where the ISR is a hash set)."""
     followers_serve_consumers: ClassVar[bool] = True
     """A follower answers consumers of Fetch version 11, up to its own high watermark (2.4, KIP-392)."""
+    deletes_without_dead_brokers: ClassVar[bool] = False
+    """The deletion of a topic does not wait for brokers that are down (KRaft)."""
     tracks_eligible_leaders: ClassVar[bool] = False
     """The controller of Kafka 4: it changes a partition in one write, and only a change of the leader raises
     the leader epoch. It tracks eligible leader replicas (KIP-966)."""

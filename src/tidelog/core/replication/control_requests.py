@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core import events
 from tidelog.core.effects import ReplyTo
-from tidelog.core.log_port import Storage, StorageFailure
+from tidelog.core.log_port import Log, Storage, StorageFailure
 from tidelog.core.messages import (
     NO_ERROR,
     ControlRequest,
@@ -43,6 +43,7 @@ from tidelog.core.types import (
     NO_LEADER,
     InvariantViolation,
     Millis,
+    TopicId,
     TopicPartition,
 )
 from tidelog.wire.errors import ErrorCode
@@ -182,7 +183,7 @@ class ControlRequests:
 
     def _take_role(self, partition: PartitionAssignment, now: Millis) -> None:
         leader = partition.state.leader
-        replica = self._replica(partition.tp)
+        replica = self._replica(partition.tp, partition.topic_id)
         if partition.state.leader_epoch <= replica.leader_epoch:
             replica.take_isr(partition, now)
         elif leader == self._ctx.broker:
@@ -211,13 +212,30 @@ class ControlRequests:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         return NO_ERROR
 
-    def _replica(self, tp: TopicPartition) -> Replica:
+    def _replica(self, tp: TopicPartition, topic_id: TopicId) -> Replica:
         replica = self._replicas.get(tp)
+        if replica is not None and _differ(replica.log.topic_id, topic_id):
+            # It has missed the deletion of the topic, and is a leader or a follower of it still.
+            del self._replicas[tp]
+            replica.step_down()
+            replica = None
         if replica is None:
-            log = self._storage.open(tp)  # which may lower the high watermark
+            log = self._log(tp, topic_id)  # which may lower the high watermark
             high_watermark = self._storage.checkpointed_high_watermark(tp)
             replica = self._replicas[tp] = Replica(self._ctx, tp, log, high_watermark)
+        elif topic_id and not replica.log.topic_id:
+            replica.log.identify(topic_id)
         return replica
+
+    def _log(self, tp: TopicPartition, topic_id: TopicId) -> Log:
+        log = self._storage.open(tp)
+        if _differ(log.topic_id, topic_id):
+            self._storage.set_aside(tp)
+            self._ctx.emit(events.StrayReplicaFound(self._ctx.broker, tp, StrayReason.EARLIER_TOPIC))
+            log = self._storage.open(tp)
+        if topic_id and not log.topic_id:
+            log.identify(topic_id)
+        return log
 
     def _stop_replicas(self, request: StopReplicaRequest, now: Millis) -> PartitionErrors:
         errors: PartitionErrors = {}
@@ -243,7 +261,8 @@ class ControlRequests:
         response = VoteResponse(
             request_id=request.request_id, tp=tp, error=NO_ERROR, leader_epoch=request.leader_epoch
         )
-        response.error = self._attempt(tp, partial(self._replica, tp))
+        topic_id = self._metadata.topic_id(tp.topic)
+        response.error = self._attempt(tp, partial(self._replica, tp, topic_id))
         replica = self._replicas.get(tp)
         if replica is None:
             return response
@@ -293,7 +312,7 @@ class ControlRequests:
         administrator can decide."""
         assignment = self._metadata.get(tp)
         if assignment is not None and self._ctx.broker in assignment.replicas:
-            return
+            return  # if its log is of an earlier topic, it is put aside once it has a role
         stray = events.StrayReplicaFound(self._ctx.broker, tp, StrayReason.NO_SUCH_PARTITION)
         if assignment is not None:
             stray.reason, stray.replicas = StrayReason.LIVES_ELSEWHERE, assignment.replicas
@@ -301,6 +320,10 @@ class ControlRequests:
         replica = self._replicas.pop(tp, None)
         if replica is not None:
             replica.step_down()
+
+
+def _differ(one: TopicId, other: TopicId) -> bool:
+    return one != other and bool(one and other)
 
 
 def _refused(request: ControlRequest, error: ErrorCode) -> ControlResponse | VoteResponse:

@@ -88,6 +88,7 @@ class FollowerRole:
                 ctx.config.replica_fetch_wait_max_ms,
                 ctx.broker_epoch,
                 log_start_offset=self.log.start_offset,
+                topic_id=self.log.topic_id,
             ),
         )
 

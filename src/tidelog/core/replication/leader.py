@@ -388,6 +388,7 @@ class LeaderRole:
                 ctx.broker_epoch if b == ctx.broker else self.followers[b].broker_epoch for b in isr
             ),
             number=self._proposals,
+            topic_id=replica.log.topic_id,
         )
         ctx.emit(events.IsrChangeProposed(ctx.broker, replica.tp, self.epoch, self.isr, isr, reason))
         ctx.propose_isr(self.proposal)

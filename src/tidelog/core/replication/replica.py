@@ -295,6 +295,9 @@ class Replica:
     def fetch(self, request: FetchRequest, reply_to: ReplyTo, now: Millis) -> None:
         from_any = request.from_any_replica and self.ctx.generation.followers_serve_consumers
         error = self._refusal(request.current_leader_epoch, from_any_replica=from_any)
+        asked, own = request.topic_id, self.log.topic_id
+        if asked != own and asked and own:
+            error = ErrorCode.INCONSISTENT_TOPIC_ID
         role = self.role
         if error is not NO_ERROR:
             self.ctx.reply(

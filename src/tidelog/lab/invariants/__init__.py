@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidelog.core.events import HighWatermarkAdvanced
+from tidelog.core.events import HighWatermarkAdvanced, TopicDeleted
 from tidelog.lab.invariants.agreement import ClusterConverges, ReplicasAgree
 from tidelog.lab.invariants.base import Invariant
 from tidelog.lab.invariants.committed import CommitHistory, CommittedSurvives
@@ -48,6 +48,7 @@ class Watch:
         """Start watching: from here on, every event of the world must be passed to ``__call__``."""
         history = CommitHistory(world)
         self._handlers[HighWatermarkAdvanced] = [history.note]  # before an invariant asks what is committed
+        self._handlers[TopicDeleted] = [history.forget]
         for kind in self._kinds:
             invariant = kind(world, history)
             self._invariants.append(invariant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.core.events import BecameFollower, BecameLeader, HighWatermarkAdvanced, Truncated
+from tidelog.core.events import BecameFollower, BecameLeader, HighWatermarkAdvanced, TopicDeleted, Truncated
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.lab.world.convergence import is_converged
@@ -31,7 +31,11 @@ class ReplicasAgree(Invariant):
             HighWatermarkAdvanced: self._advanced,
             Truncated: self._changed,
             BecameFollower: self._changed,
+            TopicDeleted: self._deleted,
         }
+
+    def _deleted(self, event: TopicDeleted) -> None:
+        self._checked = {key: end for key, end in self._checked.items() if key[1].topic != event.topic}
 
     def _changed(self, event: Truncated | BecameFollower | BecameLeader) -> None:
         self._checked.pop((event.broker, event.tp), None)

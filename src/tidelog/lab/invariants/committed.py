@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
+from tidelog.core.events import BecameLeader, HighWatermarkAdvanced, TopicDeleted
 from tidelog.core.types import LeaderEpoch, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.scenario.clients.events import Acknowledged
@@ -78,6 +78,11 @@ class CommitHistory:
     def of(self, tp: TopicPartition) -> list[Commit]:
         """By offset. An entry is never replaced, whatever later leaders report."""
         return self._commits.setdefault(tp, [])
+
+    def forget(self, event: TopicDeleted) -> None:
+        """A later topic of this name is another one."""
+        for tp in [tp for tp in self._commits if tp.topic == event.topic]:
+            del self._commits[tp]
 
     def note(self, event: HighWatermarkAdvanced) -> None:
         commits = self.of(event.tp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced
+from tidelog.core.events import BecameLeader, ControllerElected, HighWatermarkAdvanced, TopicDeleted
 from tidelog.core.types import ControllerEpoch, LeaderEpoch, Offset, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.scenario.violations import Grade
@@ -29,7 +29,16 @@ class OneLeaderPerEpoch(Invariant):
         self._leaders: dict[_Office, int] = {}
 
     def handlers(self) -> Handlers:
-        return {BecameLeader: self._leader, ControllerElected: self._controller}
+        return {
+            BecameLeader: self._leader,
+            ControllerElected: self._controller,
+            TopicDeleted: self._deleted,
+        }
+
+    def _deleted(self, event: TopicDeleted) -> None:
+        """The epochs of a later topic begin again."""
+        for key in [key for key in self._leaders if key[0] is not None and key[0].topic == event.topic]:
+            del self._leaders[key]
 
     def _leader(self, event: BecameLeader) -> None:
         self._claim((event.tp, event.epoch), event.broker, f"epoch {event.epoch} of {event.tp}")

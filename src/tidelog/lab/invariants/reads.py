@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.core.events import TopicDeleted
 from tidelog.core.types import Offset, TopicPartition
 from tidelog.lab.invariants.base import Handlers, Invariant
 from tidelog.lab.world.snapshot import judge
@@ -23,7 +24,10 @@ class ReadsAreStable(Invariant):
         self._seen: dict[tuple[TopicPartition, Offset], str] = {}
 
     def handlers(self) -> Handlers:
-        return {RecordRead: self._read}
+        return {RecordRead: self._read, TopicDeleted: self._deleted}
+
+    def _deleted(self, event: TopicDeleted) -> None:
+        self._seen = {key: value for key, value in self._seen.items() if key[0].topic != event.topic}
 
     def _read(self, event: RecordRead) -> None:
         before = self._seen.setdefault((event.tp, event.offset), event.value)

@@ -165,6 +165,12 @@ class SimStage(Stage):
     def reassign(self, topic: str, brokers: tuple[int, ...] | None) -> bool:
         return self._world.reassign(TopicPartition(topic, 0), brokers)
 
+    def create_topic(self, topic: str, brokers: tuple[int, ...]) -> bool:
+        return self._world.create_topic(topic, brokers)
+
+    def delete_topic(self, topic: str) -> bool:
+        return self._world.delete_topic(topic)
+
     def delete_node(self, path: str) -> bool:
         quorum = self._world.quorum
         if quorum.leader is None or quorum.tree.get(path) is None:

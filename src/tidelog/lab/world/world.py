@@ -16,14 +16,16 @@ from tidelog.core.effects import Stopped
 from tidelog.core.keeper_paths import CONTROLLER, PERSISTENT, partition_path, state_path, topic_path
 from tidelog.core.keeper_port import Create, Multi, SessionStarted, WatchFired
 from tidelog.core.messages import ElectLeadersRequest, Message
-from tidelog.core.topic_messages import AlterReassignmentRequest
+from tidelog.core.topic_messages import AlterReassignmentRequest, CreateTopicRequest, DeleteTopicRequest
 from tidelog.core.types import (
     FIRST_EPOCH,
+    NO_TOPIC_ID,
     BrokerId,
     ControllerEpoch,
     Millis,
     PartitionState,
     TopicConfig,
+    TopicId,
     TopicPartition,
 )
 from tidelog.faults.places import KEEPER, Channel, Node
@@ -87,7 +89,8 @@ class World:
     def _create_topic(
         self, name: str, replicas: tuple[int, ...], isr: tuple[int, ...] | None, config: TopicConfig
     ) -> None:
-        node = TopicNode({0: tuple(map(BrokerId, replicas))})
+        topic_id = TopicId(f"{name}-1") if self.setup.guards.topic_ids else NO_TOPIC_ID
+        node = TopicNode({0: tuple(map(BrokerId, replicas))}, topic_id=topic_id)
         for process in self.processes:
             process.topic_configs[name] = config
             if process.core is not None:
@@ -438,6 +441,13 @@ class World:
         """Ask the controller to move a partition, or to cancel its move."""
         replicas = None if brokers is None else tuple(map(BrokerId, brokers))
         return self._ask_controller(AlterReassignmentRequest(tp=tp, replicas=replicas))
+
+    def create_topic(self, topic: str, brokers: tuple[int, ...]) -> bool:
+        replicas = {0: tuple(map(BrokerId, brokers))}
+        return self._ask_controller(CreateTopicRequest(topic=topic, assignment=replicas))
+
+    def delete_topic(self, topic: str) -> bool:
+        return self._ask_controller(DeleteTopicRequest(topic=topic))
 
     def _ask_controller(self, request: Message) -> bool:
         node = self.quorum.tree.get(CONTROLLER)

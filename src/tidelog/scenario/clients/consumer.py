@@ -54,6 +54,12 @@ class Consumer:
             self.last_error = None
             self._go(refreshed=False)
 
+    def topic_deleted(self, topic: str) -> None:
+        """It reads the next topic of this name from the beginning."""
+        self.reads = [read for read in self.reads if read.tp.topic != topic]
+        self.positions = {tp: offset for tp, offset in self.positions.items() if tp.topic != topic}
+        self.metadata.forget(topic)
+
     def _go(self, *, refreshed: bool) -> None:
         tp = self._wanted
         assert tp is not None

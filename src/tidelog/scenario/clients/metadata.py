@@ -49,6 +49,9 @@ class ClientMetadata:
                 return broker
         return None
 
+    def forget(self, topic: str) -> None:
+        self.leaders = {tp: leader for tp, leader in self.leaders.items() if tp.topic != topic}
+
     def learn(self, response: MetadataResponse) -> None:
         self.requested = False
         for tp, state in response.partitions.items():

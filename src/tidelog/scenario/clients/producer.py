@@ -111,6 +111,12 @@ class Producer:
 
     # ------------------------------------------------------------ sending
 
+    def topic_deleted(self, topic: str) -> None:
+        """Its records are promised no longer. Those without an answer may still reach the next topic."""
+        self.ledger = [record for record in self.ledger if record.tp.topic != topic or record.outcome is None]
+        self._next_sequence = {tp: number for tp, number in self._next_sequence.items() if tp.topic != topic}
+        self.metadata.forget(topic)
+
     def _wait(self, until: Millis, record: Sent) -> None:
         self._waiting.append((until, record))
         self._idle_until = 0

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 
 from tidelog.core.types import Offset
-from tidelog.storage.durable import SharedNames, sync_data, sync_folder
+from tidelog.storage.durable import SharedNames, sync_data, sync_file, sync_folder
 from tidelog.storage.log.batch_file import BatchFile
 
 
@@ -29,6 +29,7 @@ class Durability:
         "_names_synced",
         "_new",
         "_siblings",
+        "_unsynced",
         "cuts",
         "recovery_point",
     )
@@ -44,11 +45,17 @@ class Durability:
         self._folder = folder
         self._lock = Lock()
         self.cuts = 0
+        self._unsynced: Path | None = None
         self._names_changed = int(new)
         self._names_synced = 0
 
     def names_changed(self) -> None:
         """A file was created, renamed or removed in the log's folder."""
+        self._names_changed += 1
+
+    def also_sync(self, path: Path) -> None:
+        """Another file of the folder was written: the next sync makes it durable too."""
+        self._unsynced = path
         self._names_changed += 1
 
     def cut(self, end_offset: Offset) -> bool:
@@ -71,7 +78,7 @@ class Durability:
         except OSError:
             _close(descriptors)
             raise
-        names, cuts = self._names_changed, self.cuts
+        names, cuts, unsynced = self._names_changed, self.cuts, self._unsynced
 
         def sync(advance: bool) -> None:
             try:
@@ -79,6 +86,9 @@ class Durability:
                     sync_data(descriptor)
             finally:
                 _close(descriptors)
+            if unsynced is not None:
+                sync_file(unsynced)
+                self._unsynced = None
             if names != self._names_synced:
                 sync_folder(self._folder)
                 if self._new:

@@ -27,6 +27,7 @@ from tidelog.core.types import (
     LeaderEpoch,
     Millis,
     Offset,
+    TopicId,
     TopicPartition,
 )
 from tidelog.settings.broker import Flush
@@ -44,6 +45,8 @@ from tidelog.storage.log.segment_swap import swap_in
 from tidelog.storage.log.tail import Tail
 from tidelog.storage.log.timestamps import TimestampSearch, first_since, with_max_timestamp
 from tidelog.storage.log.upkeep import Upkeep
+from tidelog.storage.partition_metadata import NAME as PARTITION_METADATA
+from tidelog.storage.partition_metadata import write_topic_id
 from tidelog.storage.resources import Shared
 from tidelog.wire.batch import RecordBatch
 from tidelog.wire.records import leader_change_batch
@@ -85,6 +88,7 @@ class FileLog:
         "folder",
         "segments",
         "start_offset",
+        "topic_id",
         "tp",
     )
     rest_of = staticmethod(rest_of)
@@ -94,6 +98,7 @@ class FileLog:
     ) -> None:
         self.tp = tp
         self.folder = folder
+        self.topic_id = opened.topic_id
         self.start_offset = opened.start_offset
         self.end_offset = opened.end_offset
         self.epochs = opened.epochs
@@ -125,6 +130,17 @@ class FileLog:
         entries_max = config.segment_bytes // (config.index_interval_bytes + 1) + 2
         self._index_may_fill = entries_max * 12 > config.segment_index_bytes
         self._note_roll_time()
+
+    def identify(self, topic_id: TopicId) -> None:
+        try:
+            write_topic_id(self.folder, topic_id)
+        except OSError as error:
+            raise StorageFailure(
+                f"cannot write {error.filename or self.folder}: {error.strerror or error}"
+            ) from None
+        self.topic_id = topic_id
+        self._durability.also_sync(self.folder / PARTITION_METADATA)
+        self._clean_state = None
 
     # ------------------------------------------------------------ appending
 

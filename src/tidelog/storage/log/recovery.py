@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from tidelog.core.replication.epoch_cache import EpochCache
-from tidelog.core.types import NO_EPOCH, LeaderEpoch, Offset, TopicPartition
+from tidelog.core.types import NO_EPOCH, NO_TOPIC_ID, LeaderEpoch, Offset, TopicId, TopicPartition
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.checkpoints import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, read_epochs
 from tidelog.storage.errors import CorruptLog
@@ -30,6 +30,7 @@ from tidelog.storage.log.producer_snapshot import snapshot_offsets, snapshot_pat
 from tidelog.storage.log.renames import DELETED_SUFFIX
 from tidelog.storage.log.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from tidelog.storage.log.segment_swap import CLEANED_SUFFIX, SWAP_SUFFIX, complete_swaps
+from tidelog.storage.partition_metadata import read_topic_id
 from tidelog.storage.resources import Shared
 
 _LEFTOVERS = (DELETED_SUFFIX, ".tmp", CLEANED_SUFFIX, SWAP_SUFFIX)
@@ -58,6 +59,7 @@ class OpenedLog:
     end_offset: Offset
     recovery_point: Offset
     epochs: EpochCache
+    topic_id: TopicId = NO_TOPIC_ID
     new: bool = False
     """The folder was created just now."""
     clean: bool = False
@@ -93,7 +95,7 @@ class LogOpener:
         self._config = config
         self._shared = shared
         self._epochs = EpochCache(read_epochs(folder / LEADER_EPOCHS))
-        self._opened = OpenedLog([], 0, 0, 0, self._epochs)
+        self._opened = OpenedLog([], 0, 0, 0, self._epochs, read_topic_id(folder))
 
     def open(self, checkpointed: Checkpointed, *, clean: bool) -> OpenedLog:
         opened = self._opened

@@ -106,6 +106,7 @@ export function commandWords(command, rules) {
   if (["hold", "release", "deliver", "drop"].includes(verb)) return filled(verbs[verb], { channel: channelPhrase(rest) });
   if (verb === "configure") return filled(verbs.configure, { topic: rest[0], settings: rest.slice(1).join(" ") });
   if (verb === "reassign") return filled(verbs[rest[1] === "cancel" ? "reassign-cancel" : verb], { topic: rest[0], settings: rest[1] });
+  if (verb === "create-topic" || verb === "delete-topic") return filled(verbs[verb], { topic: rest[0], settings: rest[1] });
   if (verb === "advance") return filled(verbs.advance, { duration: durationWords(rest[0]) });
   if (verb === "reset") return filled(verbs.reset, { a: rest[0], b: rest[1] });
   const many = rest.length > 1 && verbs[`${verb}-many`] ? `${verb}-many` : verb;

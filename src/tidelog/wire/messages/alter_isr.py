@@ -7,7 +7,7 @@ TopicData and PartitionData like those of the request; here they have names of t
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api, describes
-from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
+from tidelog.wire.schema import NO_UUID, Int16, Int32, Int64, String, Uuid, field, struct
 
 
 @struct
@@ -24,8 +24,11 @@ class PartitionData:
 
 @struct
 class TopicData:
+    """`topic_id` is tidelog's own field here; Kafka has it since AlterPartition 2."""
+
     name: String
     partitions: list[PartitionData]
+    topic_id: Uuid = field(NO_UUID, tag=1000)
 
 
 @struct

@@ -1,14 +1,27 @@
 """Fetch (1): read record batches from partitions, as a consumer or as a follower.
 
 Versions: 4 isolation levels, 7 fetch sessions (KIP-227), 9 leader epochs (KIP-320), 11 the nearest replica
-(KIP-392), 12 flexible, with the diverging epoch in the answer (KIP-595). Version 13 and later name topics by
-id.
+(KIP-392), 12 flexible, with the diverging epoch in the answer (KIP-595), 13 topics by id (KIP-516), 14 tiered
+storage (KIP-405), 15 the follower's broker epoch (KIP-903), 16 the addresses of new leaders (KIP-951), 17 the
+follower's log directory (KIP-853), 18 the high watermark that the follower knows (KIP-1166).
 """
 
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api, describes
-from tidelog.wire.schema import Int8, Int16, Int32, Int64, Records, String, field, frozen_struct, struct
+from tidelog.wire.schema import (
+    NO_UUID,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Records,
+    String,
+    Uuid,
+    field,
+    frozen_struct,
+    struct,
+)
 
 
 @struct
@@ -21,29 +34,45 @@ class FetchPartition:
     last_fetched_epoch: Int32 = field(-1, since=12)
     log_start_offset: Int64 = field(-1, since=5)
     partition_max_bytes: Int32
+    replica_directory_id: Uuid = field(NO_UUID, since=17, tag=0)
+    high_watermark: Int64 = field(0x7FFFFFFFFFFFFFFF, since=18, tag=1)
 
 
 @struct
 class FetchTopic:
-    topic: String
+    """`followed_topic_id` is tidelog's own field: followers name a topic by both."""
+
+    topic: String = field("", until=12)
+    topic_id: Uuid = field(NO_UUID, since=13)
     partitions: list[FetchPartition]
+    followed_topic_id: Uuid = field(NO_UUID, since=12, until=12, tag=1000)
 
 
 @struct
 class ForgottenTopic:
     """Partitions that leave a fetch session."""
 
-    topic: String
+    topic: String = field("", until=12)
+    topic_id: Uuid = field(NO_UUID, since=13)
     partitions: list[Int32]
+
+
+@frozen_struct
+class ReplicaState:
+    """The follower, and its broker epoch."""
+
+    replica_id: Int32 = -1
+    replica_epoch: Int64 = -1
 
 
 @struct
 class FetchRequest:
     """`replica_id` is -1 for a consumer. `replica_epoch`, the follower's broker epoch (KIP-903), is tidelog's
-    own field here; Kafka has it since version 15."""
+    own field here; Kafka has it since version 15, in `replica_state`."""
 
     cluster_id: String | None = field(None, since=12, tag=0)
-    replica_id: Int32 = -1
+    replica_id: Int32 = field(-1, until=14)
+    replica_state: ReplicaState = field(ReplicaState(), since=15, tag=1)
     max_wait_ms: Int32
     min_bytes: Int32
     max_bytes: Int32 = field(0x7FFFFFFF, since=3)
@@ -53,7 +82,7 @@ class FetchRequest:
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic] = field([], since=7)
     rack_id: String = field("", since=11)
-    replica_epoch: Int64 = field(-1, since=12, tag=1000)
+    replica_epoch: Int64 = field(-1, since=12, until=12, tag=1000)
 
 
 @frozen_struct
@@ -97,8 +126,17 @@ class PartitionData:
 
 @struct
 class FetchableTopicResponse:
-    topic: String
+    topic: String = field("", until=12)
+    topic_id: Uuid = field(NO_UUID, since=13)
     partitions: list[PartitionData]
+
+
+@struct
+class NodeEndpoint:
+    node_id: Int32
+    host: String
+    port: Int32
+    rack: String | None = None
 
 
 @struct
@@ -107,6 +145,7 @@ class FetchResponse:
     error_code: Int16 = field(0, since=7)
     session_id: Int32 = field(0, since=7)
     responses: list[FetchableTopicResponse]
+    node_endpoints: list[NodeEndpoint] = field([], since=16, tag=0)
 
 
-describes(Api.FETCH, FetchRequest, FetchResponse, versions=(4, 12), flexible_since=12)
+describes(Api.FETCH, FetchRequest, FetchResponse, versions=(4, 18), flexible_since=12)

@@ -2,13 +2,14 @@
 of.
 
 Versions as in Kafka 2.7: 1 says whether the partition is new, 2 groups by topic and adds the broker epoch
-(KIP-380), 3 reassignments. Version 5 adds topic ids.
+(KIP-380), 3 reassignments. Version 5, with topic
+ids, is not there.
 """
 
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api, describes
-from tidelog.wire.schema import Bool, Int16, Int32, Int64, String, field, struct
+from tidelog.wire.schema import NO_UUID, Bool, Int16, Int32, Int64, String, Uuid, field, struct
 
 
 @struct
@@ -30,8 +31,12 @@ class LeaderAndIsrPartitionState:
 
 @struct
 class LeaderAndIsrTopicState:
+    """`topic_id` is tidelog's own field here; Kafka has it since version 5, with another layout of the
+    answer. Brokers that do not know a tagged field skip it."""
+
     topic_name: String
     partition_states: list[LeaderAndIsrPartitionState]
+    topic_id: Uuid = field(NO_UUID, since=4, tag=1000)
 
 
 @struct

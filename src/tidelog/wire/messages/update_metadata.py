@@ -7,7 +7,7 @@ Versions as in Kafka 2.7: 1 has several endpoints per broker, 5 groups by topic 
 from __future__ import annotations
 
 from tidelog.wire.api_keys import Api, describes
-from tidelog.wire.schema import Int16, Int32, Int64, String, field, struct
+from tidelog.wire.schema import NO_UUID, Int16, Int32, Int64, String, Uuid, field, struct
 
 
 @struct
@@ -29,8 +29,11 @@ class UpdateMetadataPartitionState:
 
 @struct
 class UpdateMetadataTopicState:
+    """`topic_id` is tidelog's own field here; Kafka has it since version 7."""
+
     topic_name: String
     partition_states: list[UpdateMetadataPartitionState]
+    topic_id: Uuid = field(NO_UUID, since=6, tag=1000)
 
 
 @struct
