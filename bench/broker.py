@@ -61,7 +61,7 @@ class Plan:
         return not self.only or any(name.startswith(prefix) for prefix in self.only)
 
 
-FULL = Plan(rounds=5, warm_up_seconds=60, seconds=3, java_records=200_000)
+FULL = Plan(rounds=5, warm_up_seconds=60, seconds=3, java_records=100_000)
 QUICK = Plan(rounds=3, warm_up_seconds=10, seconds=1.5, java_records=50_000)
 
 
@@ -94,6 +94,11 @@ class Comparison:
         self.warmed: dict[str, float] = {}
         """Seconds of load before the measurements, by system."""
 
+    def run(self) -> None:
+        self.start()
+        self.warm_up()
+        self.measure()
+
     def start(self) -> None:
         for name, system in self._systems.items():
 
@@ -117,24 +122,21 @@ class Comparison:
     # ------------------------------------------------------------ warm-up
 
     def warm_up(self) -> None:
-        """Load both in turns until neither improves."""
+        """Load them in turns until none improves."""
         best = dict.fromkeys(self._systems, (0.0, math.inf))
-        spent = dict.fromkeys(self._systems, 0.0)
-        while True:
-            improved = False
-            for name, system in self._systems.items():
+        cold = dict(self._systems)
+        while cold:
+            for name, system in list(cold.items()):
                 began = time.perf_counter()
                 rate, wait = self._warm_up_once(system)
-                spent[name] += time.perf_counter() - began
+                spent = self.warmed[name] = self.warmed.get(name, 0.0) + time.perf_counter() - began
                 figures = f"{rate:8.1f} k records/s, a record in {wait * 1e3:.1f} ms"
-                print(f"warm-up  {name:<8} {spent[name]:5.0f} s  {figures}", file=sys.stderr, flush=True)
+                print(f"warm-up  {name:<8} {spent:5.0f} s  {figures}", file=sys.stderr, flush=True)
                 most, least = best[name]
-                improved |= rate > most * SAME or wait < least / SAME
                 best[name] = max(most, rate), min(least, wait)
-            shortest = min(spent.values())
-            if shortest >= WARM_UP_SECONDS_MAX or (shortest >= self._plan.warm_up_seconds and not improved):
-                self.warmed = spent
-                return
+                improved = rate > most * SAME or wait < least / SAME
+                if spent >= WARM_UP_SECONDS_MAX or (spent >= self._plan.warm_up_seconds and not improved):
+                    del cold[name]
 
     def _warm_up_once(self, system: System) -> tuple[float, float]:
         """Every kind of load. Returns how many thousand small records were sent each second, and the
@@ -231,13 +233,13 @@ class Comparison:
 
 def table(rows: Mapping[str, Row]) -> Iterator[str]:
     both = f"{'tidelog':>8} {'':<15} {'Kafka':>8} {'':<15} {'':<12} {'ratio':>6}"
-    yield f"{'':<48} {both}   CPU ms a MB: tidelog, Kafka, ratio"
+    yield f"{'':<50} {both}   CPU ms a MB: tidelog, Kafka, ratio"
     for row in rows.values():
         figures = f"{_spread(row.values.get('tidelog'))} {_spread(row.values.get('kafka'))} {row.unit:<12}"
         costs = [_median(row.costs.get(name)) for name in ("tidelog", "kafka")]
         shown = " ".join(f"{'':7}" if cost is None else f"{cost:7.2f}" for cost in costs)
         per_mb = f"{shown} {_ratio(row.costs)}" if any(cost is not None for cost in costs) else ""
-        yield f"{row.name:<48} {figures} {_ratio(row.values)}   {per_mb}".rstrip()
+        yield f"{row.name:<50} {figures} {_ratio(row.values)}   {per_mb}".rstrip()
 
 
 def _median(values: list[float] | None) -> float | None:
@@ -260,7 +262,7 @@ def _ratio(values: Mapping[str, list[float]]) -> str:
     ours, theirs = values.get("tidelog"), values.get("kafka")
     if not ours or not theirs:
         return f"{'':6}"
-    return f"{statistics.median(own / other for own, other in zip(ours, theirs, strict=True)):6.2f}"
+    return f"{statistics.median(own / other for own, other in zip(ours, theirs, strict=False)):6.2f}"
 
 
 def main() -> int:
@@ -285,17 +287,29 @@ def main() -> int:
         tuple(arguments.only),
     )
     names = [arguments.system] if arguments.system else list(SYSTEMS)
+    interrupted = False
     try:
         with tempfile.TemporaryDirectory(prefix="bench-broker-", dir=arguments.data_dir) as scratch:
-            comparison = compare(names, plan, Path(scratch))
+            systems = {name: SYSTEMS[name](Path(scratch, name)) for name in names}
+            comparison = Comparison(systems, plan)
+            try:
+                comparison.run()
+            except KeyboardInterrupt:
+                interrupted = True
+            finally:
+                for system in systems.values():
+                    system.stop()
     except (Unavailable, client_load.Miscounted, KafkaException, TimeoutError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 130
     if arguments.json:
         print(json.dumps([vars(row) for row in comparison.rows.values()], indent=1))
-        return 0
+    else:
+        show(comparison, plan)
+    return 130 if interrupted else 0
+
+
+def show(comparison: Comparison, plan: Plan) -> None:
     warmed = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in comparison.warmed.items())
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores"
     print(f"\n{machine}, {plan.rounds} rounds, warmed up: {warmed}\n")
@@ -305,20 +319,6 @@ def main() -> int:
         crowded = statistics.median(others) > DISTURBED_CORES
         advice = ": too many for these figures to mean much" if crowded else ""
         print(f"\ncores used by others meanwhile: {statistics.median(others):.2f}{advice}")
-    return 0
-
-
-def compare(names: list[str], plan: Plan, directory: Path) -> Comparison:
-    systems = {name: SYSTEMS[name](directory / name) for name in names}
-    comparison = Comparison(systems, plan)
-    try:
-        comparison.start()
-        comparison.warm_up()
-        comparison.measure()
-    finally:
-        for system in systems.values():
-            system.stop()
-    return comparison
 
 
 def _interrupt(*_: object) -> NoReturn:
