@@ -419,7 +419,7 @@ def on_loop(visit: Callable[[Exposition, Bench], Awaitable[T]], *, partitions: i
     async def run() -> T:
         bench = leading("abc")
         for number in range(partitions):
-            bench.core._controlled._replica(TopicPartition("many", number))
+            bench.core._controlled._replica(TopicPartition("many", number), NO_TOPIC_ID)
         exposition = await serve(observed(bench.events), bench.core, host="127.0.0.1", port=0)
         try:
             return await visit(exposition, bench)
@@ -498,7 +498,7 @@ async def turns_of_change(page: asyncio.Future[bytes], bench: Bench) -> int:
     turns = 0
     while not page.done():
         turns += 1
-        bench.core._controlled._replica(TopicPartition("more", turns))
+        bench.core._controlled._replica(TopicPartition("more", turns), NO_TOPIC_ID)
         bench.core.replicas.pop(TopicPartition("many", turns), None)
         await asyncio.sleep(0)
     return turns
