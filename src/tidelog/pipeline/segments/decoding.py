@@ -36,25 +36,23 @@ class ChunkDecoder:
 
     def __init__(self, rows: Rows, base_offset: int, *, rows_max: int, inflated_max: int) -> None:
         self.problems: list[Problem] = []
-        self._rows = rows
+        self.rows, self.rows_max, self.inflated_max = rows, rows_max, inflated_max
         self._expected = base_offset
-        self._rows_max = rows_max
-        self._inflated_max = inflated_max
 
     def told(self) -> Iterator[Any]:
         """The problems so far as rows: they come before what follows them in the file."""
         if self.problems:
-            yield self._rows.of_problems(self.problems)
+            yield self.rows.of_problems(self.problems)
             self.problems.clear()
 
     def chunk(self, chunk: Chunk, offsets: range | None) -> Iterator[Any]:
-        headers = _headers(chunk)
+        headers = headers_of(chunk)
         if offsets is not None:
             wanted = (headers["base_offset"] < offsets.stop) & (headers.next_offsets > offsets.start)
             chunk = _only(chunk, np.flatnonzero(wanted).tolist())
             if not chunk.starts:
                 return
-            headers = _headers(chunk)
+            headers = headers_of(chunk)
         yield from _Chunk(self, chunk, headers).decoded()
 
     def place(self, headers: BatchHeaders, sound: Ints) -> list[int]:
@@ -63,23 +61,17 @@ class ChunkDecoder:
         wrong, self._expected = misplaced(bases, nexts, self._expected)
         return [int(sound[number]) for number in wrong]
 
-    @property
-    def rows(self) -> Rows:
-        return self._rows
 
-    @property
-    def rows_max(self) -> int:
-        return self._rows_max
-
-    @property
-    def inflated_max(self) -> int:
-        return self._inflated_max
-
-
-def _headers(chunk: Chunk) -> BatchHeaders:
+def headers_of(chunk: Chunk) -> BatchHeaders:
     return BatchHeaders(
         np.frombuffer(chunk.data, np.uint8), np.array(chunk.starts, np.int64), chunk.file_position
     )
+
+
+def crcs_of(chunk: Chunk) -> Ints:
+    """What the CRC of each batch should be, by its bytes."""
+    view, pairs = memoryview(chunk.data), zip(chunk.starts, chunk.ends, strict=True)
+    return np.array([crc32c(view[start + CRC_START : end]) for start, end in pairs], np.int64)
 
 
 def _only(chunk: Chunk, numbers: list[int]) -> Chunk:
@@ -120,10 +112,7 @@ class _Chunk:
 
     def _wrong(self) -> dict[int, Problem]:
         """The batches of which nothing can be believed, by their numbers."""
-        view = memoryview(self._chunk.data)
-        pairs = zip(self._chunk.starts, self._chunk.ends, strict=True)
-        sums = np.array([crc32c(view[start + CRC_START : end]) for start, end in pairs], np.int64)
-        crc_ok = sums == self._headers["crc"]
+        crc_ok = crcs_of(self._chunk) == self._headers["crc"]
         bases = self._headers["base_offset"]
         # Sums wrap around in numpy, which is one more way in which an end can precede its beginning.
         sound = crc_ok & (bases >= 0) & (bases < self._headers.next_offsets)

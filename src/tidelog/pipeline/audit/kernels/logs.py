@@ -16,18 +16,17 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
-from crc32c import crc32c
 
 from tidelog.ledger.identity import record_name
 from tidelog.pipeline.audit.kernels.hashes import Flags, Ints, Words, combined, flags, ints
 from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece
 from tidelog.pipeline.files import Place
-from tidelog.pipeline.segments.batches import BatchHeaders, misplaced
+from tidelog.pipeline.segments.batches import misplaced
+from tidelog.pipeline.segments.decoding import crcs_of, headers_of
 from tidelog.pipeline.segments.index import narrowed
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.scan import Problem, scan
-from tidelog.wire.batch import CRC_START
 
 CRC_WRONG: Final = "the CRC of the batch does not match"
 _MISPLACED: Final = "the offsets of the batch do not fit those around it"
@@ -74,22 +73,10 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
                         if chunk.base_offset is None or low <= chunk.base_offset < high:
                             found.problems.append(Damage(chunk.base_offset, chunk.words, chunk.torn))
                         continue
-                    headers = BatchHeaders(
-                        np.frombuffer(chunk.data, np.uint8),
-                        np.array(chunk.starts, np.int64),
-                        chunk.file_position,
-                    )
-                    view = memoryview(chunk.data)
-                    sums = np.array(
-                        [
-                            crc32c(view[s + CRC_START : e])
-                            for s, e in zip(chunk.starts, chunk.ends, strict=True)
-                        ],
-                        np.int64,
-                    )
+                    headers = headers_of(chunk)
                     first, behind = headers["base_offset"], headers.next_offsets
                     inside = (first >= low) & (first < high)
-                    sound = sums == headers["crc"]
+                    sound = crcs_of(chunk) == headers["crc"]
                     for at in np.flatnonzero(inside & ~sound).tolist():
                         found.problems.append(Damage(int(first[at]), CRC_WRONG))
                     wrong, expected = misplaced(first[sound], behind[sound], expected)

@@ -31,6 +31,7 @@ from tidelog.pipeline.audit.rounds.one import Summed, differing
 from tidelog.pipeline.audit.rounds.parcels import BUCKETS_MAX, ROWS_PER_BUCKET, Parcel, buckets_of
 
 _STEPS: Final = 5
+_IDENTITY: Final = ("offset", "leader_epoch", "producer_id", "producer_epoch")
 _MASK: Final = (1 << OFFSET_BITS) - 1
 
 
@@ -162,18 +163,12 @@ class SecondRound:
             np.array([(part << OFFSET_BITS) | (offset // STRETCH) for part, offset in sorted(spots)])
         )
         for key in keys.tolist():
-            span = range((key & _MASK) * STRETCH, ((key & _MASK) + 1) * STRETCH)
-            for table in self._log_rows(key >> OFFSET_BITS, span):
-                rows = table.select(["offset", "leader_epoch", "producer_id", "producer_epoch"]).to_pylist()
-                for row in rows:
-                    spot = (key >> OFFSET_BITS, row["offset"])
-                    if spot in spots:
-                        found[spot] = (
-                            row["offset"],
-                            row["leader_epoch"],
-                            row["producer_id"],
-                            row["producer_epoch"],
-                        )
+            part, stretch = key >> OFFSET_BITS, key & _MASK
+            for table in self._log_rows(part, range(stretch * STRETCH, (stretch + 1) * STRETCH)):
+                columns = (table[name].to_pylist() for name in _IDENTITY)
+                for identity in zip(*columns, strict=True):
+                    if (part, identity[0]) in spots:
+                        found[part, identity[0]] = identity
         return found
 
     def _log_rows(self, part: int, span: range) -> list[Any]:

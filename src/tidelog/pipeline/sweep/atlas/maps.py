@@ -38,38 +38,24 @@ class Measure:
     """Whether it is a failure that should never happen, or a price that is paid."""
 
 
-def _of(kind: str) -> Callable[[CellCount], float | None]:
-    return lambda count: count.share(kind).value
+def _failure(kind: str, words: str) -> Measure:
+    return Measure(kind, kind.capitalize(), f"trials {words}", lambda count: count.share(kind).value, True)
 
 
 MEASURES = (
-    Measure("lost", "Lost", "trials in which an acknowledged record was lost", _of("lost"), True),
-    Measure("diverged", "Diverged", "trials after which replicas disagree for ever", _of("diverged"), True),
+    _failure("lost", "in which an acknowledged record was lost"),
+    _failure("diverged", "after which replicas disagree for ever"),
+    _failure("rewritten", "in which a record changed after it was read"),
+    _failure("duplicated", "in which a record was written twice"),
+    _failure("reordered", "in which records of one producer changed places"),
     Measure(
-        "rewritten", "Rewritten", "trials in which a record changed after it was read", _of("rewritten"), True
-    ),
-    Measure(
-        "duplicated", "Duplicated", "trials in which a record was written twice", _of("duplicated"), True
-    ),
-    Measure(
-        "reordered",
-        "Reordered",
-        "trials in which records of one producer changed places",
-        _of("reordered"),
-        True,
-    ),
-    Measure(
-        "unavailable",
-        "No leader",
-        "of the time no broker could have taken a write",
-        lambda c: c.unavailable,
+        *("unavailable", "No leader", "of the time no broker could have taken a write"),
+        lambda count: count.unavailable,
         False,
     ),
     Measure(
-        "unanswered",
-        "Not acknowledged",
-        "of the sends failed, or were never answered",
-        lambda c: c.unanswered,
+        *("unanswered", "Not acknowledged", "of the sends failed, or were never answered"),
+        lambda count: count.unanswered,
         False,
     ),
 )
