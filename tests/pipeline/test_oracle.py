@@ -90,7 +90,7 @@ def found(path: Path) -> set[Found]:
     }
 
 
-@settings(max_examples=tries(150), deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(cases())
 def test_the_audit_agrees_with_the_oracle(case: Case) -> None:
     """Values, offsets, severities and consumers of fourteen anomalies, mixed."""
