@@ -34,23 +34,20 @@ class State:
     controller_epoch: int | None = None
 
     def row(self) -> Row:
-        row: Row = {
-            "time_ms": self.time_ms,
-            "broker": self.writer,
-            "event": "partition_state_written",
-            "topic": self.tp.topic,
-            "partition": self.tp.partition,
-            "leader": self.leader,
-            "leader_epoch": self.leader_epoch,
-            "isr": list(self.isr),
-            "elr": list(self.elr),
-            "last_known_elr": list(self.last_known_elr),
-            "recovering": self.recovering,
-            "partition_version": self.version,
-            "controller_epoch": self.controller_epoch,
-            "rule": self.reason,
-        }
-        return {name: value for name, value in row.items() if value is not None}
+        return _row(
+            self,
+            self.writer,
+            "partition_state_written",
+            leader=self.leader,
+            leader_epoch=self.leader_epoch,
+            isr=list(self.isr),
+            elr=list(self.elr),
+            last_known_elr=list(self.last_known_elr),
+            recovering=self.recovering,
+            partition_version=self.version,
+            controller_epoch=self.controller_epoch,
+            rule=self.reason,
+        )
 
 
 @dataclass(slots=True)
@@ -64,19 +61,16 @@ class Start:
     isr: tuple[int, ...] | None = None
 
     def row(self) -> Row:
-        row: Row = {
-            "time_ms": self.time_ms,
-            "broker": self.broker,
-            "event": "became_leader",
-            "topic": self.tp.topic,
-            "partition": self.tp.partition,
-            "leader_epoch": self.leader_epoch,
-            "leader": self.broker,
-            "isr": None if self.isr is None else list(self.isr),
-            "log_end_offset": self.log_end,
-            "high_watermark": self.high_watermark,
-        }
-        return {name: value for name, value in row.items() if value is not None}
+        return _row(
+            self,
+            self.broker,
+            "became_leader",
+            leader_epoch=self.leader_epoch,
+            leader=self.broker,
+            isr=None if self.isr is None else list(self.isr),
+            log_end_offset=self.log_end,
+            high_watermark=self.high_watermark,
+        )
 
 
 @dataclass(slots=True)
@@ -89,17 +83,26 @@ class Cut:
     rule: TruncationRule | None
 
     def row(self) -> Row:
-        row: Row = {
-            "time_ms": self.time_ms,
-            "broker": self.broker,
-            "event": "truncated",
-            "topic": self.tp.topic,
-            "partition": self.tp.partition,
-            "previous_log_end_offset": self.before,
-            "log_end_offset": self.after,
-            "rule": self.rule,
-        }
-        return {name: value for name, value in row.items() if value is not None}
+        return _row(
+            self,
+            self.broker,
+            "truncated",
+            previous_log_end_offset=self.before,
+            log_end_offset=self.after,
+            rule=self.rule,
+        )
+
+
+def _row(happened: State | Start | Cut, broker: int, event: str, **columns: Any) -> Row:
+    row: Row = {
+        "time_ms": happened.time_ms,
+        "broker": broker,
+        "event": event,
+        "topic": happened.tp.topic,
+        "partition": happened.tp.partition,
+        **columns,
+    }
+    return {name: value for name, value in row.items() if value is not None}
 
 
 @dataclass(slots=True)
