@@ -222,7 +222,7 @@ def run(orders: Orders) -> int:
     def status(**more: Any) -> None:
         total = {
             what: sum(getattr(sender, what) for sender in senders)
-            for what in ("sent", "ok", "failed", "unknown", "in_flight", "reopened")
+            for what in ("sent", "ok", "failed", "unknown", "in_flight")
         }
         speaker.say(**total, trouble=trouble, **more)
 
