@@ -17,15 +17,26 @@ from tidelog.broker.node import Node
 from tidelog.broker.peers.connection import PeerConnection
 from tidelog.broker.peers.fetching import Flight, FollowerFetches
 from tidelog.broker.replica_session import ReplicaSession
+from tidelog.broker.topic_ids import to_wire
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest
 from tidelog.core.replication.leader import LeaderRole
-from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from tidelog.core.types import (
+    NO_BROKER_EPOCH,
+    NO_TOPIC_ID,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
 from tidelog.wire.api import Api, encode_request
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import fetch
+from tidelog.wire.schema import NO_UUID
 
 TOPICS = ("a", "b", "c")
+FIRST_ID, SECOND_ID = TopicId("AAAAAAAAAAAAAAAAAAAAAQ"), TopicId("AAAAAAAAAAAAAAAAAAAAAg")
 GONE, WRONG_EPOCH = ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
@@ -195,7 +206,7 @@ def test_a_session_ends_with_its_connection_and_nothing_is_fetched_for_a_followe
                 body = header(session, epoch, 10)
                 if named:
                     asked = FetchRequest(partition("a"), BrokerId(2), 0, role.epoch, 10)
-                    body.topics = replication.named_partitions([asked], 1 << 20)
+                    body.topics = replication.named_partitions([asked], 1 << 20, {})
                 client.writer.write(b"".join(encode_request(Api.FETCH, 12, 1, "follower", body)))
                 return (await client.answer(Api.FETCH, 12))[1]
 
@@ -228,9 +239,6 @@ class Line:
         self.sent: list[tuple[fetch.FetchRequest, Flight]] = []
         self._unanswered: list[Flight] = []
 
-    def outstanding(self) -> list[Flight]:
-        return self._unanswered
-
     def send(self, _api: int, _version: int, body: fetch.FetchRequest, asked: Flight) -> None:
         self.sent.append((body, asked))
         self._unanswered.append(asked)
@@ -239,6 +247,10 @@ class Line:
         """What the last request names."""
         body, _ = self.sent[-1]
         return [(topic.topic, part.fetch_offset) for topic in body.topics for part in topic.partitions]
+
+    def ids(self) -> dict[str, bytes]:
+        """The ids of topics in the last request."""
+        return {topic.topic: topic.followed_topic_id for topic in self.sent[-1][0].topics}
 
     def forgets(self) -> list[str]:
         return [topic.topic for topic in self.sent[-1][0].forgotten_topics_data]
@@ -254,10 +266,9 @@ class Following:
             1 << 20,
         )
 
-    def want(self, topic: str, offset: int, epoch: int = 1) -> None:
-        self.fetches.want(
-            FetchRequest(partition(topic), BrokerId(2), offset, LeaderEpoch(epoch), 500, BrokerEpoch(1))
-        )
+    def want(self, topic: str, offset: int, epoch: int = 1, topic_id: TopicId = NO_TOPIC_ID) -> None:
+        where = (partition(topic), BrokerId(2), offset, LeaderEpoch(epoch), 500, BrokerEpoch(1))
+        self.fetches.want(FetchRequest(*where, topic_id=topic_id))
 
     def send(self, *, waiting: bool = False) -> None:
         self.fetches.send(waiting=waiting)
@@ -330,6 +341,28 @@ def test_the_broker_epoch_is_named_once_in_a_session_and_again_when_it_changes()
     following.fetches.forget()
     following.want("a", 5)
     assert named_next() == 7, "the connection is new"
+
+
+def test_the_id_of_a_topic_is_named_once_in_a_session_and_again_when_it_changes() -> None:
+    following = Following()
+    one, other = to_wire(FIRST_ID), to_wire(SECOND_ID)
+    assert NO_UUID not in (one, other)
+
+    def named_next(topic_id: TopicId) -> bytes:
+        following.want("a", len(following.line.sent), topic_id=topic_id)
+        following.send()
+        named = following.line.ids()["a"]
+        following.answer("a")
+        return named
+
+    assert [named_next(FIRST_ID), named_next(FIRST_ID)] == [one, NO_UUID]
+    assert [named_next(SECOND_ID), named_next(SECOND_ID)] == [other, NO_UUID]
+    following.send()  # the partition leaves the session
+    following.answer()
+    assert [named_next(SECOND_ID), named_next(SECOND_ID)] == [other, NO_UUID]
+    following.want("a", 0, topic_id=SECOND_ID)
+    following.fetches.reconnected()
+    assert named_next(SECOND_ID) == other
 
 
 def test_while_the_core_waits_for_its_disk_there_is_no_hurry() -> None:

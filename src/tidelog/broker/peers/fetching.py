@@ -10,6 +10,7 @@ Rules of the file:
 * Within the session a request is for all partitions, named or not. What becomes due while one waits
   goes out at once, with the next request: the leader answers the waiting one (``replica_session.py``). At
   most two are under way, so that a slow leader gets few requests with many partitions.
+* The id of a topic is named with its first partition, and when it changes: the session keeps it.
 * A partition that the core has not fetched again after an answer leaves the session with the next request:
   the core waits before it tries again, or follows another leader. One that the core gives up leaves at once.
 * An answer belongs to the request as it was sent. A partition that was named again since then, with another
@@ -28,7 +29,7 @@ from tidelog.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from tidelog.broker.peers.connection import PeerConnection
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest, FetchResponse
-from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
+from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from tidelog.wire.messages import fetch
 
 IN_FLIGHT_MAX = 2
@@ -115,7 +116,8 @@ class FollowerFetches:
         if all(flight.session != self._session for flight in flights):
             body = self._header()
             body.session_id, body.session_epoch = self._id, INITIAL_EPOCH
-            body.topics = replication.named_partitions(self._due.values(), self._max_bytes)
+            ids = {tp.topic: request.topic_id for tp, request in self._due.items()}
+            body.topics = replication.named_partitions(self._due.values(), self._max_bytes, ids)
             self._known, self._due = self._due, {}
             self._put(body, Flight(self._session, opens=True))
         elif len(flights) < IN_FLIGHT_MAX:
@@ -125,12 +127,15 @@ class FollowerFetches:
 
     def _continue(self) -> None:
         known, due, named = self._known, self._due, []
+        ids: dict[str, TopicId] = {}
         leaving = self._answered
         leaving |= self._gone
         for tp, request in due.items():
             before = known.get(tp)
             if before != request or tp in self._gone:
                 named.append(request)
+                if before is None or before.topic_id != request.topic_id:
+                    ids[tp.topic] = request.topic_id
                 self._replaced(before)
                 known[tp] = request
             leaving.pop(tp, None)
@@ -143,7 +148,7 @@ class FollowerFetches:
             body.replica_epoch = UNCHANGED
         else:
             self._broker_epoch = BrokerEpoch(body.replica_epoch)
-        body.topics = replication.named_partitions(named, self._max_bytes)
+        body.topics = replication.named_partitions(named, self._max_bytes, ids)
         if leaving:
             body.forgotten_topics_data = replication.forgotten_partitions(leaving)
         self._epoch = next_epoch(self._epoch)

@@ -16,6 +16,7 @@ from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
+    TopicId,
     TopicPartition,
 )
 from tidelog.wire.api import Api
@@ -25,6 +26,7 @@ from tidelog.wire.messages import (
     list_offsets,
     offset_for_leader_epoch,
 )
+from tidelog.wire.schema import NO_UUID
 
 FETCH, FETCH_VERSION = Api.FETCH, 12
 LATEST, EARLIEST = -1, -2
@@ -47,8 +49,11 @@ def fetch_header(
     )
 
 
-def named_partitions(requests: Iterable[core.FetchRequest], partition_bytes: int) -> list[fetch.FetchTopic]:
-    """All requests are from one follower to one leader: they differ only in partition, offset and epoch."""
+def named_partitions(
+    requests: Iterable[core.FetchRequest], partition_bytes: int, ids: Mapping[str, TopicId]
+) -> list[fetch.FetchTopic]:
+    """All requests are from one follower to one leader: they differ only in partition, offset and epoch.
+    ``ids`` are of the topics whose id the session does not have yet."""
     topics: dict[str, fetch.FetchTopic] = {}
     for request in requests:
         part = fetch.FetchPartition(
@@ -61,7 +66,7 @@ def named_partitions(requests: Iterable[core.FetchRequest], partition_bytes: int
         name = request.tp.topic
         topic = topics.get(name)
         if topic is None:
-            followed = topic_ids.to_wire(request.topic_id)
+            followed = topic_ids.to_wire(ids[name]) if name in ids else NO_UUID
             topic = topics[name] = fetch.FetchTopic(topic=name, partitions=[], followed_topic_id=followed)
         topic.partitions.append(part)
     return list(topics.values())
