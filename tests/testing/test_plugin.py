@@ -222,6 +222,8 @@ def test_old_rules(kafka_cluster):
         (["--kafka-brokers=0"], "*--kafka-brokers 0: give at least 1"),
         (["--kafka-brokers=many"], "*argument --kafka-brokers: invalid int value: 'many'"),
         (["--kafka-generation=epoc"], "*--kafka-generation: unknown generation 'epoc': did you mean epoch?"),
+        (["--kafka-schedule=kill"], "*--kafka-schedule: schedule 'kill': expected a fault like 'kill 1 @*"),
+        (["--kafka-evidence=/dev/null/x"], "*--kafka-evidence /dev/null/x: not a directory"),
         (["--kafka-bootstrap-servers=:x"], "*--kafka-bootstrap-servers :x: *"),
         (
             ["--kafka-bootstrap-servers=h:1", "--kafka-generation=hw"],

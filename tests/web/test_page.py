@@ -514,6 +514,7 @@ def test_a_cluster_of_ones_own_has_what_the_form_says(opened: Opened) -> None:
         "keeper, t-0leader 0",
         "keeper, u-0leader 1",
     ]
+    assert page.locator(".broker .role").all_text_contents() == ["leader t", "leader u", "follower", ""]
     known = page.locator('[data-log="0/0"] .known tspan')
     assert (known.text_content() or "").startswith("Remote LEO 1: 0, 2: 0")
 

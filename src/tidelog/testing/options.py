@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tidelog.errors import Refusal, unknown
+from tidelog.errors import Refusal, reason, unknown
 
 GENERATION: Final = "epoch"
 _MARKER: Final = ("brokers", "generation", "settings", "zones", "network", "keeper", "slow_disks", "fresh")
@@ -75,6 +76,7 @@ def choices(config: pytest.Config) -> list[ClusterChoice]:
     servers, brokers = config.getoption("--kafka-bootstrap-servers"), config.getoption("--kafka-brokers")
     if brokers < 1:
         raise pytest.UsageError(f"--kafka-brokers {brokers}: give at least 1")
+    _check_schedule_and_folder(config.getoption("--kafka-schedule"), config.getoption("--kafka-evidence"))
     names = [name.strip() for name in config.getoption("--kafka-generation").split(",")]
     if names != [GENERATION]:
         from tidelog.core.generations import GENERATIONS
@@ -91,6 +93,21 @@ def choices(config: pytest.Config) -> list[ClusterChoice]:
         except ClientError as error:
             raise pytest.UsageError(f"--kafka-bootstrap-servers {error}") from None
     return [ClusterChoice(brokers, name, servers=servers) for name in names]
+
+
+def _check_schedule_and_folder(schedule: str, evidence: str) -> None:
+    if schedule:
+        from tidelog.testing.schedules import parsed
+
+        try:
+            parsed(schedule)
+        except Refusal as error:
+            raise pytest.UsageError(f"--kafka-schedule: {error}") from None
+    if evidence:
+        try:
+            Path(evidence).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(f"--kafka-evidence {evidence}: {reason(error)}") from None
 
 
 def marked(choice: ClusterChoice, markers: Iterable[pytest.Mark]) -> ClusterChoice:

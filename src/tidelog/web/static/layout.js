@@ -18,6 +18,8 @@ const NARROW = {
 const CROWDED = { row: 76, padding: 4, label: 8 };
 // As small as everything can be and still be read: for windows that are not high.
 const LOW = { row: 64, leftRow: 34, padding: 2, label: 4, cellHeight: 26, radius: 15 };
+// Logs below each other on one broker: the marks of one may not touch those of the next.
+const STACKED = { row: 68, padding: 3 };
 const SHRINKING = 8;
 
 // For a width, and if possible no higher than `room`.
@@ -34,7 +36,8 @@ export function layoutOf(cast, width, longest, room = Infinity) {
 function laidOut(cast, width, longest, low) {
   const size = { ...(width < 480 ? NARROW : width < 760 ? MIDDLE : WIDE) };
   if (cast.brokers.length > 4) Object.assign(size, CROWDED, { cellHeight: Math.min(size.cellHeight, 30) });
-  for (const [name, least] of Object.entries(LOW)) size[name] -= Math.max(size[name] - least, 0) * low;
+  const stacked = cast.brokers.some(({ id }) => topicsOn(cast, id).length > 1) ? STACKED : {};
+  for (const [name, least] of Object.entries({ ...LOW, ...stacked })) size[name] -= Math.max(size[name] - least, 0) * low;
   const cell = Math.max(size.cellMin, Math.min(size.cellMax, (width - size.log - 30) / Math.max(longest, 1)));
   const places = new Map();
   const rows = new Map();

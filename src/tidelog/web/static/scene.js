@@ -163,6 +163,7 @@ export class SceneView {
     const part = scene["part/0"];
     const isReplica = this.cast.topics[0].replicas.includes(id);
     const log = isReplica ? scene[`log/0/${id}`] : null;
+    const led = this.cast.topics.filter((_, number) => scene[`log/${number}/${id}`]?.role === "leader").map(({ name }) => name);
     const membership = membershipOf(part, id);
     const official = scene.now.controller === id;
     const stale = broker.controls && !official;
@@ -170,10 +171,12 @@ export class SceneView {
     if (RINGS[membership]) state.push(RINGS[membership]);
     if (official) state.push("official");
     if (stale) state.push("stale");
-    if (log?.role === "leader" && broker.process !== "down") state.push("leading");
+    if (led.length > 0 && broker.process !== "down") state.push("leading");
     if (!broker.registered && broker.process !== "down") state.push("unregistered");
     set(node.group, "class", state.join(" "));
-    text(node.role, broker.process !== "up" ? t(broker.process) : log && log.role !== "-" ? t(log.role) : "");
+    // With several topics, the name says which of them it leads.
+    const leader = this.cast.topics.length > 1 && led.length > 0 ? `${t("leader")} ${led.join(", ")}` : null;
+    text(node.role, broker.process !== "up" ? t(broker.process) : leader ?? (log && log.role !== "-" ? t(log.role) : ""));
     const said = [t("brokerN", { n: id }), t(broker.process)];
     if (log && broker.process !== "down") said.push(log.role === "-" ? t("noRole") : t(log.role));
     if (isReplica) said.push(t(membership));
