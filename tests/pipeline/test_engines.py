@@ -20,6 +20,7 @@ from tests.pipeline.test_audits import CASES
 
 from tidelog.pipeline.audit import engines
 from tidelog.pipeline.audit.engines import Local, OnSpark
+from tidelog.pipeline.audit.rounds import parcels, two
 from tidelog.pipeline.errors import PipelineError, last_line
 from tidelog.pipeline.files import Place
 
@@ -49,6 +50,16 @@ def test_spark_and_processes_find_the_same(
     assert rows(evidence) == alone
     assert spark.read.parquet(str(evidence / "audit/anomalies")).count() == len(alone)
     assert judge_evidence(evidence, engine=Local(2)).as_json() == verdict
+    assert rows(evidence) == alone
+
+
+def test_many_buckets_find_the_same(evidence: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the second round divides its rows, in the results of tasks or in files."""
+    verdict = judge_evidence(evidence, engine=Local(1)).as_json()
+    alone = rows(evidence)
+    monkeypatch.setattr(two, "ROWS_PER_BUCKET", 1)
+    monkeypatch.setattr(parcels, "INLINE_MAX", 100_000)
+    assert judge_evidence(evidence, engine=Local(1)).as_json() == verdict
     assert rows(evidence) == alone
 
 
