@@ -42,6 +42,13 @@ SPARK_KAFKA = (
     f"org.apache.kafka:kafka-clients:{KAFKA_VERSION}",
     "org.apache.commons:commons-pool2:2.12.1",
 )
+# Delta tables, of the release that was made for the Spark that is installed.
+SPARK_DELTA = (
+    "io.delta:delta-spark_4.2_2.13:4.4.0",
+    "io.delta:delta-storage:4.4.0",
+    *(f"io.delta:delta-kernel-{part}:4.4.0" for part in ("api", "defaults", "unitycatalog")),
+    *(f"io.unitycatalog:unitycatalog-{part}:0.6.0" for part in ("client", "hadoop")),
+)
 MAVEN_SECONDS_MAX = 900.0
 
 _in_vain: dict[str, Missing] = {}
@@ -81,6 +88,13 @@ def spark_kafka_jars() -> list[Path]:
     version = metadata.version("pyspark")
     wanted = [artifact.format(version) for artifact in SPARK_KAFKA]
     folder = cached(f"jars/spark-kafka-{version}", lambda folder: _fetch(wanted, folder, alone=True))
+    return sorted(folder.glob("*.jar"))
+
+
+def spark_delta_jars() -> list[Path]:
+    """What Spark needs for Delta tables, for the Spark that is installed."""
+    version = metadata.version("pyspark")
+    folder = cached(f"jars/spark-delta-{version}", lambda folder: _fetch(SPARK_DELTA, folder, alone=True))
     return sorted(folder.glob("*.jar"))
 
 

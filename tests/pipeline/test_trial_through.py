@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.jars import spark_kafka_jars
+from bench.jars import spark_delta_jars, spark_kafka_jars
 from tests.cli.calling import call, spawn
 
 OPTIONS = "--seconds 5 --rate 300 --partitions 2 --producers 2 --consumers 1 --faults kill --seed 3 --json"
@@ -38,6 +38,7 @@ def trial(folder: Path, code: int, *options: str) -> dict[str, Any]:
         *("--evidence", str(folder / "e"), *options),
         seconds_max=500,
         SPARK_KAFKA_JARS=",".join(map(str, spark_kafka_jars())),
+        SPARK_DELTA_JARS=",".join(map(str, spark_delta_jars())) if "delta" in options else "",
     )
     assert answer.code == code, answer
     found: dict[str, Any] = answer.json
@@ -82,6 +83,33 @@ def test_with_failing_on_data_loss_the_job_stops_and_nothing_is_skipped(tmp_path
 
 
 @pytest.mark.long
+def test_a_delta_table_holds(tmp_path: Path) -> None:
+    """Its log knows the batches that it has: one that is repeated adds nothing."""
+    table = trial(tmp_path, 0, "--through", "delta")["table"]
+    assert table["held"]
+    assert table["presence"]["once"] == table["rows"] == table["offsets"] > 0
+
+
+@pytest.mark.long
+def test_a_topic_that_is_created_again_under_the_job(tmp_path: Path) -> None:
+    """Without failing on data loss the query goes on behind what the new topic had when it came back. Rows of
+    the earlier topic are told apart, at whatever offsets they are."""
+    table = trial(tmp_path, 1, "--through", "skipping", "--job-faults", "recreate")["table"]
+    assert table["rows_of_earlier_topic"] == 2 * 5_000
+    assert table["absent"].keys() >= {"skipped by failOnDataLoss=false"}
+    assert table["absent"]["skipped by failOnDataLoss=false"] == table["lost"] > 0
+    assert table["presence"]["twice"] == table["presence"]["different bytes"] == 0
+
+
+@pytest.mark.long
+def test_with_failing_on_data_loss_a_job_stops_at_another_topic(tmp_path: Path) -> None:
+    found = trial(tmp_path, 0, "--through", "parquet", "--job-faults", "recreate")
+    assert any("the job ended 3 times with an error" in note for note in found["notes"])
+    assert found["table"]["rows_of_earlier_topic"] == 2 * 5_000
+    assert found["table"]["lost"] == found["table"]["presence"]["once"] == 0
+
+
+@pytest.mark.long
 def test_a_script_of_a_user_goes_through_the_same(tmp_path: Path) -> None:
     """One that copies what there is and ends is started again until it has everything."""
     script = tmp_path / "job.py"
@@ -96,6 +124,7 @@ def test_a_script_of_a_user_goes_through_the_same(tmp_path: Path) -> None:
         ("--through parket", "unknown job 'parket': did you mean parquet?"),
         ("--through none/job.py", "--through none/job.py: there is no such file"),
         ("--through parquet --job-faults kil", "unknown fault of a job 'kil': did you mean kill?"),
+        ("--through parquet --job-faults kill,recreate", "--job-faults: recreate comes first"),
         ("--through parquet -b h:1", "--through: not available on an existing Kafka cluster"),
         ("--through parquet --no-audit", "--through needs the audit: leave out --no-audit"),
     ],

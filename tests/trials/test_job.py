@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from bench.processes import PATIENCE_SECONDS
 
+from tidelog.errors import Refusal
 from tidelog.trials.job import Job, JobFault, JobPlan, wait_for_job
 
 # Leaves what a streaming query leaves in its folders. The first run lingers between rows and commit.
@@ -48,6 +50,21 @@ def test_a_job_is_killed_between_rows_and_commit_and_goes_on(tmp_path: Path) -> 
     assert said == ["kill the job"]
     runs = [int(path.stem.split("-")[1]) for path in job.table.iterdir()]
     assert max(runs.count(batch) for batch in set(runs)) == 2
+
+
+def test_what_it_read_of_a_topic_that_was_deleted_does_not_count(tmp_path: Path) -> None:
+    """Its checkpoint is ahead of the new topic, and says nothing about it until it moves."""
+    job = made(tmp_path, BATCHES, lambda text: None, JobFault.RECREATE)
+    try:
+        job.read_earlier("no servers", "t", {0: 2}, PATIENCE_SECONDS)
+        assert batches(job.checkpoint) == {0: 2}
+        assert not job.has_reached({0: 1})
+    finally:
+        job.close()
+    with pytest.raises(Refusal, match="ended 3 times with an error"):
+        made(tmp_path / "fails", "raise SystemExit(1)", lambda text: None).read_earlier(
+            "no servers", "t", {0: 1}, PATIENCE_SECONDS
+        )
 
 
 def test_a_job_loses_its_checkpoint_and_begins_anew(tmp_path: Path) -> None:

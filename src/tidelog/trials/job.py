@@ -22,8 +22,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from tidelog.errors import Refusal
 from tidelog.kafka_client.blocking import ClientError
-from tidelog.trials.expiry import expire
+from tidelog.trials.expiry import expire, wait_for_records
 
 _POLL_SECONDS: Final = 0.005
 _PAUSE_SECONDS: Final = 0.2
@@ -45,12 +46,16 @@ class JobFault(StrEnum):
     """kill -9 after a batch, and while the job is away retention deletes records that it has not read."""
     FORGET = "forget"
     """kill -9 after a batch, and while the job is away its checkpoint is lost."""
+    RECREATE = "recreate"
+    """kill -9, and while the job is away its topic is deleted and created again. It is the first fault, and
+    happens before the load: what is sent to a topic that is deleted then is gone, and nothing to judge."""
 
 
 _DONE: Final = {
     JobFault.KILL: "kill the job",
     JobFault.EXPIRE: "kill the job; retention deletes what it has not read",
     JobFault.FORGET: "kill the job and delete its checkpoint",
+    JobFault.RECREATE: "start the job again, on a topic that was deleted and created again",
 }
 
 
@@ -60,6 +65,14 @@ class JobPlan:
     command: tuple[str, ...]
     progress: Progress
     faults: tuple[JobFault, ...] = (JobFault.KILL,)
+
+    def __post_init__(self) -> None:
+        if JobFault.RECREATE in self.faults[1:]:
+            raise Refusal("--job-faults: recreate comes first, because it happens before the load")
+
+    @property
+    def has_earlier_topic(self) -> bool:
+        return self.faults[:1] == (JobFault.RECREATE,)
 
 
 class Job:
@@ -74,6 +87,8 @@ class Job:
         self._process: subprocess.Popen[bytes] | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="job", daemon=True)
+        self._stale: Mapping[int, int] = {}
+        """Where it was in a topic that has been deleted."""
         self.faults_done = 0
         self.failure: str | None = None
         """Why it was given up, in one line."""
@@ -83,6 +98,18 @@ class Job:
         """Everything that was to be done to it has been done, or cannot be done any more."""
         return self.failure is not None or self.faults_done == len(self._plan.faults)
 
+    def read_earlier(self, servers: str, topic: str, ends: Mapping[int, int], seconds: float) -> None:
+        """Let it read a topic that will be deleted, and kill it. Raises `Refusal`."""
+        self._servers, self._topic = servers, topic
+        deadline = time.monotonic() + seconds
+        self._lives_until(lambda: time.monotonic() > deadline or self.has_reached(ends))
+        reached = self.has_reached(ends)
+        self._kill()
+        self._stale = self._plan.progress(self.checkpoint)
+        if not reached:
+            late = f"the job did not read the first topic within {seconds:g} s"
+            raise Refusal(self.failure or late)
+
     def start(self, servers: str, topic: str) -> None:
         self._servers, self._topic = servers, topic
         self._thread.start()
@@ -91,7 +118,10 @@ class Job:
         """Whether it has committed all offsets below these. Of a job without a checkpoint that is not known:
         then a run that began now and ended in order has copied everything."""
         progress = self._plan.progress(self.checkpoint)
-        return all(progress.get(partition, 0) >= end for partition, end in ends.items())
+        return all(
+            progress.get(partition, 0) >= end and progress.get(partition) != self._stale.get(partition)
+            for partition, end in ends.items()
+        )
 
     def close(self) -> None:
         self._stop.set()
@@ -104,7 +134,10 @@ class Job:
     def _run(self) -> None:
         try:
             for fault in self._plan.faults:
-                if not self._killed_in(fault):
+                if fault is JobFault.RECREATE:
+                    # Now it is dead, and its topic another one; it shall find something there.
+                    wait_for_records(self._servers, self._topic, {}, self._stop.is_set)
+                elif not self._killed_in(fault):
                     return
                 self._said(_DONE[fault])
                 if fault is JobFault.EXPIRE:

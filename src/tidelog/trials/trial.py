@@ -40,6 +40,9 @@ _ENDS_SECONDS: Final = 30.0
 _DRAIN_SECONDS: Final = 60.0
 _JOB_SECONDS: Final = 240.0
 """How long faults wait for a streaming job, and then its last batch: each start of a Spark takes a while."""
+_EARLIER_RECORDS: Final = 5_000
+"""In each partition of a topic that is deleted under a job: more than its successor has when the job is back,
+at the rates at which a job can follow."""
 _DRAIN_RECORDS_PER_SECOND: Final = 20_000
 """A slow machine reads at least this fast; it limits the duration of a drain."""
 
@@ -145,14 +148,9 @@ class LoadTrial:
         manifest.schedule = schedule.as_json(plan.schedule)
         self._target.start()
         self._target.describe(self.folder)
-        self._topic = Topic.create(
-            self._target.servers(),
-            plan.topic,
-            partitions=plan.partitions,
-            replication_factor=plan.replication_factor,
-            configs=plan.topic_configs,
-            client=plan.workload.client,
-        )
+        self._create_topic()
+        if plan.job is not None and plan.job.has_earlier_topic:
+            self._live_before(plan.job)
         manifest.topics = [
             {
                 "name": plan.topic,
@@ -162,6 +160,39 @@ class LoadTrial:
             }
         ]
         self.folder.write_manifest()
+
+    def _create_topic(self) -> None:
+        plan = self._plan
+        self._topic = Topic.create(
+            self._target.servers(),
+            plan.topic,
+            partitions=plan.partitions,
+            replication_factor=plan.replication_factor,
+            configs=plan.topic_configs,
+            client=plan.workload.client,
+        )
+
+    def _live_before(self, job: JobPlan) -> None:
+        """The job reads a topic of the same name, which is deleted then."""
+        assert self._topic is not None
+        self._watcher.said("the job reads a topic that will be deleted")
+        self._topic.fill(_EARLIER_RECORDS, self._plan.workload.client)
+        self.job = Job(job, self.folder.path / "job", self._watcher.said)
+        ends = self._topic.ends(_ENDS_SECONDS)
+        try:
+            self.job.read_earlier(self._target.servers(), self._plan.topic, ends, _JOB_SECONDS)
+        except Refusal as error:
+            raise TrialFailed(str(error)) from None
+        if (complaint := self._topic.delete()) is not None:
+            raise TrialFailed(f"the topic cannot be deleted: {complaint}")
+        deadline = time.monotonic() + _ENDS_SECONDS
+        while True:
+            try:
+                return self._create_topic()
+            except TopicError:  # it takes brokers a moment to delete the other
+                if time.monotonic() > deadline or self._interrupts:
+                    raise
+                time.sleep(_TICK_SECONDS)
 
     # ------------------------------------------------------------ load
 
@@ -174,7 +205,7 @@ class LoadTrial:
         self._phase("load", plan.seconds)
         self._start_nemesis()
         if plan.job is not None:
-            self.job = Job(plan.job, self.folder.path / "job", self._watcher.said)
+            self.job = self.job or Job(plan.job, self.folder.path / "job", self._watcher.said)
             self.job.start(self._target.servers(), plan.topic)
         self._wait_for(lambda: False, seconds=plan.seconds)
         if self.job is not None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pipeline.reconcile.specimens import Step, judged, made, steps, written
+from tests.pipeline.reconcile.specimens import Step, judged, made, steps, value_of, written
 
 from tidelog.pipeline.audit.engines import Local
 from tidelog.pipeline.errors import PipelineError
@@ -22,6 +23,7 @@ from tidelog.pipeline.reconcile.facts import AbsenceCause, Presence
 from tidelog.pipeline.reconcile.table_side import PartitionRows, fold_rows, merge_partials
 from tidelog.pipeline.reconcile.topic import PartitionLog
 from tidelog.pipeline.reconcile.topic_files import read_logs
+from tidelog.pipeline.reconcile.values import Compared, _compared, _packed
 
 NOTHING = OffsetSet()
 
@@ -198,3 +200,36 @@ def test_a_folder_without_the_topic(tmp_path: Path) -> None:
     written(tmp_path / "t-0", made([("plain", 0, 1)]))
     with pytest.raises(PipelineError, match="holds no partition of the topic other"):
         read_logs(Local(1), [str(tmp_path)], "other", {})
+
+
+def test_rows_of_a_topic_that_was_there_before(tmp_path: Path) -> None:
+    """The earlier topic had 50 records, this one has 30, and the query passed over the first 5: rows of
+    before are no rows of these offsets, neither twice nor with other bytes."""
+    part = log_of(written(tmp_path / "t-0", made([("plain", 0, 30)])))
+    before = [(offset, b"before %d" % offset) for offset in range(50)]
+    now = [(offset, value_of(offset)) for offset in range(5, 30)]
+    again = [(7, value_of(7))]
+    rows = [*before, *now, *again]
+    topic = _side([(offset, crc32(value_of(offset))) for offset in range(30)], pa.int64())
+    batches = [*_packed(True, iter([topic])), *_packed(False, iter([_side(rows, pa.binary())]))]
+    (found,) = (row for batch in _compared({0}, iter(batches)) for row in batch.to_pylist())
+    values = Compared(*(OffsetSet({0: found[name]}) for name in ("different", "same", "same_twice")))
+    own = values.of_this_topic(folded([offset for offset, _ in rows]), part)
+    known = Known(0, 30, ((5, 30),), 50, recreated=True, jumped=5)
+    result = checked(compare(part, own, known, NOTHING))
+    assert +result.counts == {
+        (Presence.ABSENT, AbsenceCause.SKIPPED): 5,
+        (Presence.ONCE, None): 24,
+        (Presence.TWICE, None): 1,
+        (Presence.EARLIER_TOPIC, None): 20,
+    }
+    (usual,) = (row for batch in _compared(set(), iter(batches)) for row in batch.to_pylist())
+    assert bits.unpack(usual["different"]).sum() == 30
+    assert not bits.unpack(usual["same"]).any()
+
+
+def _side(rows: Sequence[tuple[int, object]], kind: object) -> pa.RecordBatch:
+    """The columns of either side: partition, offset, and the CRC or the value."""
+    offsets, values = zip(*rows, strict=True)
+    columns = [pa.array([0] * len(rows), pa.int32()), pa.array(offsets, pa.int64()), pa.array(values, kind)]
+    return pa.RecordBatch.from_arrays(columns, ["partition", "offset", "value"])

@@ -171,6 +171,15 @@ def test_a_checkpoint_of_which_the_first_files_are_gone(tmp_path: Path) -> None:
     (tmp_path / "query/offsets/2").write_text('v1\n{}\n{"t":{"0":3,"1":7}}')
     found = read_checkpoint(where, "t")
     assert (found.went_back, found.batches) == ({0: 9}, {1: [(0, 7)]})
+    assert found.jumped == {0: 3}
+
+
+def test_a_query_that_ended_on_another_topic(tmp_path: Path) -> None:
+    """With failOnDataLoss it plans a batch that goes back, and never commits it: nothing of it was read."""
+    where = checkpoint(tmp_path / "query", [5, 9, 2])
+    (tmp_path / "query/commits/2").unlink()
+    found = read_checkpoint(where, "t")
+    assert (found.went_back, found.starts, found.ends, found.jumped) == ({0: 9}, {0: 0}, {0: 0}, {})
 
 
 def test_offsets_of_kafka_connect(tmp_path: Path) -> None:

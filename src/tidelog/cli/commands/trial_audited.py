@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.cli.commands.trial_through import table_settings
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.show import audit as show_audit
 from tidelog.cli.show import continuity as show_continuity
@@ -25,7 +26,7 @@ def run(options: TrialOptions, *, audit: bool, as_json: bool) -> int:
     audit is over, so that no other process changes it between the two."""
     audited, compared = None, None
     with watched(quiet=as_json) as watcher:
-        auditor = Auditor(watcher) if audit else None
+        auditor = Auditor(watcher, settings=table_settings(options.job)) if audit else None
         early = _Early(watcher, auditor)
         with prepared(options, early) as trial:
             with watcher.interrupts(trial.interrupt):

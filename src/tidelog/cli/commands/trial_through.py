@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from tidelog.errors import Refusal, unknown
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.jobs import JOBS
 from tidelog.pipeline.reconcile.checkpoint import read_checkpoint
+from tidelog.pipeline.spark.packages import DELTA, with_packages
 from tidelog.trials.job import JobFault, JobPlan
 
 if TYPE_CHECKING:
@@ -45,6 +47,16 @@ def _progress(checkpoint: Path) -> Mapping[int, int]:
         return {}
 
 
+def table_settings(job: JobPlan | None) -> dict[str, str]:
+    """Of a Spark that can read the table of the job: a script of a user may write Delta as well."""
+    needs_delta = job is not None and (job.name == "delta" or DELTA.variable in os.environ)
+    return with_packages(DELTA) if needs_delta else {}
+
+
+def _format(table: Path) -> str:
+    return "delta" if (table / "_delta_log").is_dir() else "parquet"
+
+
 def compare_table(trial: LoadTrial) -> Continuity:
     """The topic as its brokers left it against the table of the job. Raises `PipelineError`."""
     from tidelog.pipeline.reconcile.run import Request, open_table, prove
@@ -55,7 +67,7 @@ def compare_table(trial: LoadTrial) -> Continuity:
     if job is None:
         raise PipelineError("the trial ended before its job was started")
     folder, spark = trial.folder, open_session(app="tidelog audit", quick=True)
-    table = open_table(spark, str(job.table), "parquet")
+    table = open_table(spark, str(job.table), _format(job.table))
     request = Request(
         TOPIC,
         logs=[str(folder.path / broker["data_dir"]) for broker in folder.manifest.brokers],

@@ -151,8 +151,9 @@ JobFaults = Annotated[
     _job(
         "LIST",
         "What happens to the job, in order: kill (between rows and commit), expire (kill it, and let records "
-        "expire before it is back), forget (kill it, and delete its checkpoint), or none.",
+        "expire before it is back), forget (kill it, and delete its checkpoint), recreate (first in the "
+        "list: before the load its topic is deleted and created again), or none.",
         "--job-faults",
-        autocompletion=completion.lists(lambda: ("kill", "expire", "forget")),
+        autocompletion=completion.lists(lambda: ("kill", "expire", "forget", "recreate")),
     ),
 ]

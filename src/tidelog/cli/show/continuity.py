@@ -54,6 +54,8 @@ def _facts(found: Continuity) -> Iterator[tuple[str, str]]:
         yield "complete", f"{complete} of {sum(day.expected for day in found.days):,} records"
     for number, (size, cause) in enumerate(words.causes(found)):
         yield "" if number else "absent", f"{size:,} {cause}"
+    if found.earlier_rows:
+        yield "recreated", f"{found.earlier_rows:,} rows of a topic that was deleted and created again"
     if gap := words.oldest_gap(found):
         yield "oldest gap", gap
     if late := words.lateness(found):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,12 +135,14 @@ class Auditor:
         master: str | None = None,
         remote: str | None = None,
         ui: bool = False,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        """`settings` are further ones of Spark's own."""
         if engine == LOCAL and (master or remote or ui):
             raise PipelineError("--master, --remote and --ui are about Spark: leave out --engine local")
         self._watcher = watcher
         self._engine = engine
-        self._wanted: dict[str, Any] = {"master": master, "remote": remote, "ui": ui}
+        self._wanted: dict[str, Any] = {"master": master, "remote": remote, "ui": ui, "settings": settings}
         self._thread: threading.Thread | None = None
         self._spark: Any = None
         self._failure: Exception | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tidelog.errors import Refusal, unknown
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.jobs import JOBS
-from tidelog.pipeline.spark.kafka_source import kafka_source
+from tidelog.pipeline.spark.packages import DELTA, KAFKA, with_packages
 from tidelog.pipeline.spark.session import open_session
 
 if TYPE_CHECKING:
@@ -40,14 +40,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(name: str) -> None:
-    spark = open_session(app=f"tidelog job {name}", quick=True, memory_mb=_MEMORY_MB, settings=kafka_source())
+    settings = with_packages(KAFKA, DELTA) if name == "delta" else with_packages(KAFKA)
+    spark = open_session(app=f"tidelog job {name}", quick=True, memory_mb=_MEMORY_MB, settings=settings)
     records = _records(spark, skips=name == "skipping")
     table, place = os.environ["TIDELOG_TABLE"], os.environ["TIDELOG_CHECKPOINT"]
     writer: Any = records.writeStream.option("checkpointLocation", place)
     if name == "foreachbatch":
         query = writer.foreachBatch(lambda batch, number: _append(batch, table)).start()
     else:
-        query = writer.format("parquet").option("path", table).start()
+        query = writer.format("delta" if name == "delta" else "parquet").option("path", table).start()
     query.awaitTermination()
 
 

@@ -30,12 +30,15 @@ _COMMITS: Final = "commits"
 @dataclass(slots=True)
 class QueryProgress:
     """Of one topic, by partition, ends exclusive. `went_back` are partitions whose offsets became smaller
-    from one batch to the next, with the largest: only another topic of the same name does that."""
+    from one batch to the next, with the largest: only another topic of the same name does that. `jumped` is
+    what such a batch passed over of the new topic."""
 
     starts: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
     batches: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     went_back: dict[int, int] = field(default_factory=dict)
+    jumped: dict[int, int] = field(default_factory=dict)
+    """From offset 0 up to this one."""
 
 
 def read_checkpoint(path: str, topic: str) -> QueryProgress:
@@ -52,6 +55,8 @@ def read_checkpoint(path: str, topic: str) -> QueryProgress:
         found = QueryProgress(_initial(place, topic))
         for number in committed:
             _add(found, _position(place.read(f"{_OFFSETS}/{number}"), topic), first=number == committed[0])
+        if numbers[-1] > committed[-1]:
+            _look_ahead(found, _position(place.read(f"{_OFFSETS}/{numbers[-1]}"), topic))
     except (OSError, ValueError) as error:
         words = reason(error) if isinstance(error, OSError) else str(error)
         raise PipelineError(f"the checkpoint {path} cannot be read: {words}") from None
@@ -69,9 +74,21 @@ def _add(found: QueryProgress, ends: Mapping[int, int], *, first: bool) -> None:
         if end < before:
             found.went_back[partition] = max(before, found.went_back.get(partition, 0))
             found.batches.pop(partition, None)  # they are of another topic
+            found.jumped[partition] = end
+            found.starts[partition] = 0
         elif end > before:
             found.batches.setdefault(partition, []).append((before, end))
         found.ends[partition] = end
+
+
+def _look_ahead(found: QueryProgress, ends: Mapping[int, int]) -> None:
+    """A batch that was planned and never committed: with `failOnDataLoss` a query that finds another topic
+    ends in it, and has read nothing of that."""
+    for partition, end in ends.items():
+        if end < (before := found.ends.get(partition, 0)):
+            found.went_back[partition] = max(before, found.went_back.get(partition, 0))
+            found.batches.pop(partition, None)
+            found.ends[partition] = found.starts[partition] = 0
 
 
 def _position(content: bytes, topic: str) -> dict[int, int]:

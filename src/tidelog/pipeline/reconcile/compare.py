@@ -71,6 +71,8 @@ class Known:
     seen_end: int | None = None
     """An earlier run, or the query, saw the topic reach this far."""
     recreated: bool = False
+    jumped: int = 0
+    """The query passed over the offsets below this one of a topic that was created again."""
     removed: OffsetSet | None = None
     """Offsets that an earlier version of the table had."""
     keys: KeyFacts = field(default_factory=KeyFacts)
@@ -95,6 +97,8 @@ class PartitionResult:
     others: list[OffsetRange] = field(default_factory=list)
     cut: bool = False
     """Whether there are more ranges than were kept."""
+    earlier_rows: int = 0
+    """Offsets at which a row of a topic was left out that was there before this one."""
     uncertain: int = 0
     """Offsets that left the topic after the query had committed a batch over them, and are absent."""
 
@@ -246,6 +250,7 @@ class _Rules:
         log = self._log
         sets = (log.records, log.aborted, log.markers, log.unreadable, self._rows.seen, self._removed)
         changes = [log.log_start, log.end, log.stable_end, self._arrived, self._known.query_start or 0]
+        changes.append(self._known.jumped)
         changes += [bound for skip in self._skips for bound in skip]
         found = {bound // STRETCH for bound in changes}.union(*(each.stretches for each in sets))
         return sorted(s for s in found if s * STRETCH < judged.stop and (s + 1) * STRETCH > judged.start)
@@ -276,7 +281,7 @@ class _Rules:
     def _absent(self, offsets: Any, members: Members) -> Any:
         """If the table has no row of it: later rules give way to earlier ones."""
         log, known = self._log, self._known
-        skips = np.zeros(len(offsets), bool)
+        skips = (offsets < known.jumped) & members(log.records)
         for start, end in self._skips:
             skips |= (offsets >= start) & (offsets < end)
         conditions = [

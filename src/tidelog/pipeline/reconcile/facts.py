@@ -54,7 +54,8 @@ class AbsenceCause(StrEnum):
     """An earlier run, another replica or the query saw the offset, and the log ends before it now."""
     SKIPPED = "skipped by failOnDataLoss=false"
     """Has left the topic, and the query committed a batch of which it and all before it are absent: retention
-    takes the beginning of what is there, so the batch found it gone."""
+    takes the beginning of what is there, so the batch found it gone. Or the query found another topic, and
+    went on behind what that had by then."""
     BEFORE_LOG_START = "before log start"
     """Retention or DeleteRecords. It may have been a record, a marker, or nothing."""
     COMPACTED = "compacted"

@@ -64,6 +64,11 @@ def _numbers(found: Continuity) -> Markup:
             ("lost", f"{found.lost:,}", (gap and f"oldest gap: {gap}") or "no unexplained gap"),
             ("twice", f"{found.count(Presence.TWICE):,}", f"of {found.rows:,} rows"),
             ("late", f"{found.count(AbsenceCause.NOT_YET):,}", late or "nothing is waited for"),
+            *(
+                [("recreated", f"{found.earlier_rows:,}", "rows of a topic that was deleted")]
+                if found.earlier_rows
+                else []
+            ),
         ]
     )
 

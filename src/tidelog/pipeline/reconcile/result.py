@@ -90,6 +90,11 @@ class Continuity:
         return sum(self.counts.values())
 
     @property
+    def earlier_rows(self) -> int:
+        """Offsets at which the table has a row of a topic that was deleted."""
+        return self.count(Presence.EARLIER_TOPIC) + sum(each.earlier_rows for each in self.partitions)
+
+    @property
     def lost(self) -> int:
         return sum(size for (_, cause), size in self.counts.items() if cause in LOSSES)
 
@@ -203,6 +208,7 @@ class Continuity:
             "rows_without_place": self.nowhere,
             "matched_by": "key" if self.by_key else "offset",
             "rows_of_unknown_keys": self.unknown_keys,
+            "rows_of_earlier_topic": self.earlier_rows,
             "presence": {str(each): self.count(each) for each in Presence},
             "absent": {str(each): self.count(each) for each in AbsenceCause if self.count(each)},
             "lost": self.lost,

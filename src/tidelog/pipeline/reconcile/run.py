@@ -31,6 +31,8 @@ from tidelog.pipeline.sources.finding import find_segments
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from tidelog.pipeline.reconcile.values import Compared
+
 FORMATS: Final = ("parquet", "delta", "iceberg")
 _VERSION_OPTIONS: Final = {"delta": "versionAsOf", "iceberg": "snapshot-id"}
 _CORES: Final = 8
@@ -129,7 +131,7 @@ def prove(
         check_columns(each, request.columns)
     watch("reading the topic")
     topic = _topic(OnSpark(spark), request, known)
-    log, judged, recreated = topic
+    log, judged, created_anew = topic
     keys = _keys(spark, request, log, progress, watch)
     watch("reading the table")
     try:
@@ -137,19 +139,24 @@ def prove(
         found = fold(rows, _cores(spark))
         earlier = [fold(_placed(each, request, topic, keys), _cores(spark)) for each in history]
         watch("comparing")
-        different = _different(spark, rows, request, log)
+        recreated = _recreated(log, created_anew=topic.recreated, progress=progress)
+        values = _values(spark, rows, request, log, recreated)
     finally:
         if keys is not None:
             keys.release()
     results = []
     for number, part in sorted(log.partitions.items()):
         own = found.partitions.get(number, PartitionRows())
-        facts = _known(number, known, progress, recreated, earlier)
+        facts = _known(number, known, progress, created_anew, earlier)
         if keys is not None:
             # What the topic has no more has no key: nothing says whether it was skipped.
             facts = replace(facts, batches=(), keys=keys.facts[number])
-        values = different.get(number, OffsetSet())
-        results.append(compare(part, own, facts, values, _window(part, request)))
+        different = values[number].different if number in values else OffsetSet()
+        if number in values and number in recreated:
+            own, different = values[number].of_this_topic(own, part), OffsetSet()
+        results.append(compare(part, own, facts, different, _window(part, request)))
+        if number in recreated and number in values:
+            results[-1].earlier_rows = len(values[number].different)
     result = Continuity(spark, request.topic, log.source, results, _rows(found), found.nowhere)
     result.by_key = keys is not None
     if keys is not None and any(part.log_start for part in log.partitions.values()):
@@ -157,6 +164,11 @@ def prove(
     result.earlier_accused = known.accused
     result.problems = [f"{log.topic}-{n}: {words}" for n, p in log.partitions.items() for words in p.problems]
     result.unjudged = _unjudged(result, log, found, request, judged)
+    if recreated and request.columns.value is None:
+        result.unjudged.append(
+            "rows of the topic that was there before, at offsets that this one has too: no value column "
+            "was named"
+        )
     if request.state is not None:
         _remember(request.state, known, log, result)
     return result
@@ -231,12 +243,20 @@ def _cores(spark: SparkSession) -> int:
         return _CORES
 
 
-def _different(spark: SparkSession, rows: DataFrame, request: Request, log: TopicLog) -> dict[int, OffsetSet]:
+def _recreated(log: TopicLog, *, created_anew: bool, progress: QueryProgress | None) -> set[int]:
+    """Partitions whose topic is known to have been deleted and created again."""
+    noticed = set() if progress is None else progress.went_back.keys()
+    return {number for number in log.partitions if created_anew or number in noticed}
+
+
+def _values(
+    spark: SparkSession, rows: DataFrame, request: Request, log: TopicLog, recreated: set[int]
+) -> dict[int, Compared]:
     if request.columns.value is None:
         return {}
-    from tidelog.pipeline.reconcile.values import differing
+    from tidelog.pipeline.reconcile.values import compared
 
-    return differing(spark, rows, request.bootstrap_servers, log)
+    return compared(spark, rows, request.bootstrap_servers, log, recreated)
 
 
 def _known(
@@ -259,6 +279,7 @@ def _known(
         batches=tuple(query.batches.get(number, ())),
         seen_end=max(ends, default=None),
         recreated=recreated or went_back is not None,
+        jumped=query.jumped.get(number, 0),
         removed=removed,
     )
 

@@ -7,7 +7,8 @@ its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
@@ -18,7 +19,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from tidelog.pipeline.errors import PipelineError, last_line
 from tidelog.pipeline.reconcile import bits
 from tidelog.pipeline.reconcile.bits import STRETCH, OffsetSet
-from tidelog.pipeline.reconcile.topic import TopicLog
+from tidelog.pipeline.reconcile.table_side import PartitionRows
+from tidelog.pipeline.reconcile.topic import PartitionLog, TopicLog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,16 +36,47 @@ _ARROW: Final = pa.schema(
     ]
 )
 _COMPARED: Final = "partition int, offset bigint, value_crc32 bigint"
-_FOUND: Final = "partition int, stretch bigint, different binary"
+_FOUND: Final = "partition int, stretch bigint, different binary, same binary, same_twice binary"
+_FOUND_ARROW: Final = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("stretch", pa.int64()),
+        ("different", pa.binary()),
+        ("same", pa.binary()),
+        ("same_twice", pa.binary()),
+    ]
+)
 _POSITION, _CRC = np.dtype("<u2"), np.dtype("<i8")
 _NULL: Final = -1
 _STRETCHES_PER_TASK: Final = 64
 
 
-def differing(
-    spark: SparkSession, rows: DataFrame, servers: str | None, log: TopicLog
-) -> dict[int, OffsetSet]:
-    """The offsets, by partition, where a row and its record differ. Raises `PipelineError`."""
+@dataclass(slots=True)
+class Compared:
+    """Offsets of a partition where a row and its record differ. `same` and `same_twice`, of partitions that
+    were asked for: where one row has the bytes of the record, and more than one."""
+
+    different: OffsetSet = field(default_factory=OffsetSet)
+    same: OffsetSet = field(default_factory=OffsetSet)
+    same_twice: OffsetSet = field(default_factory=OffsetSet)
+
+    def of_this_topic(self, rows: PartitionRows, log: PartitionLog) -> PartitionRows:
+        """Of a topic that was created again: the rows without those that an earlier topic had there."""
+        own = PartitionRows(rows=rows.rows)
+        for stretch in rows.seen.stretches:
+            elsewhere = ~log.records.members(stretch)
+            for wanted, kept, same in (
+                (own.seen, rows.seen, self.same),
+                (own.twice, rows.twice, self.same_twice),
+            ):
+                wanted.put(stretch, (kept.members(stretch) & elsewhere) | same.members(stretch))
+        return own
+
+
+def compared(
+    spark: SparkSession, rows: DataFrame, servers: str | None, log: TopicLog, recreated: Collection[int]
+) -> dict[int, Compared]:
+    """By partition. `recreated` are those whose topic was created again. Raises `PipelineError`."""
     source = topic_records(spark, servers, log, _COMPARED)
     stretches = sum(len(part.records.stretches) for part in log.partitions.values())
     tasks = max(2, -(-stretches // _STRETCHES_PER_TASK))
@@ -51,13 +84,16 @@ def differing(
     right = rows.select("partition", "offset", "value").mapInArrow(partial(_packed, False), _SCHEMA)
     try:
         both = left.unionAll(right).repartition(tasks, "partition", "stretch")
-        found = both.mapInArrow(_compared, _FOUND).collect()
+        found = both.mapInArrow(partial(_compared, frozenset(recreated)), _FOUND).collect()
     except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
         raise PipelineError(f"the values cannot be compared: {last_line(error)}") from None
-    different: dict[int, OffsetSet] = {}
-    for partition, stretch, packed in found:
-        different.setdefault(partition, OffsetSet()).stretches[stretch] = bytes(packed)
-    return different
+    by_partition: dict[int, Compared] = {}
+    for partition, stretch, *packed in found:
+        own = by_partition.setdefault(partition, Compared())
+        for members, each in zip((own.different, own.same, own.same_twice), packed, strict=True):
+            if each:
+                members.stretches[stretch] = bytes(each)
+    return by_partition
 
 
 def topic_records(spark: SparkSession, servers: str | None, log: TopicLog, columns: str) -> DataFrame:
@@ -119,7 +155,7 @@ def _crcs(column: Any, of_topic: bool) -> Any:
     return np.array([_NULL if value is None else crc32(value) for value in values], np.int64)
 
 
-def _compared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _compared(recreated: Collection[int], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """All rows of a stretch are in one task: hold the table's against the topic's."""
     sides: dict[tuple[int, int], tuple[list[Any], list[Any]]] = {}
     for batch in batches:
@@ -128,20 +164,26 @@ def _compared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             pair = np.frombuffer(row["positions"], _POSITION), np.frombuffer(row["crcs"], _CRC)
             side[0 if row["of_topic"] else 1].append(pair)
     for (partition, stretch), (topic, table) in sides.items():
-        different = _of_stretch(topic, table)
-        if different.any():
-            yield pa.RecordBatch.from_pylist(
-                [{"partition": partition, "stretch": stretch, "different": bits.pack(different)}],
-                schema=pa.schema(
-                    [("partition", pa.int32()), ("stretch", pa.int64()), ("different", pa.binary())]
-                ),
+        different, same = _of_stretch(topic, table)
+        if partition not in recreated:
+            same = np.zeros(STRETCH, np.int64)
+        if different.any() or same.any():
+            packed = [bits.pack(each) for each in (different, same > 0, same > 1)]
+            columns = [[value] for value in (partition, stretch, *packed)]
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(column, each.type) for column, each in zip(columns, _FOUND_ARROW, strict=True)],
+                schema=_FOUND_ARROW,
             )
 
 
-def _of_stretch(topic: list[Any], table: list[Any]) -> Any:
+def _of_stretch(topic: list[Any], table: list[Any]) -> tuple[Any, Any]:
+    """Where a row differs from its record, and how many do not."""
     expected, there, different = np.zeros(STRETCH, np.int64), bits.empty(), bits.empty()
+    same = np.zeros(STRETCH, np.int64)
     for positions, crcs in topic:
         expected[positions], there[positions] = crcs, True
     for positions, crcs in table:
-        different[positions[there[positions] & (expected[positions] != crcs)]] = True
-    return different
+        alike = expected[positions] == crcs
+        different[positions[there[positions] & ~alike]] = True
+        same += np.bincount(positions[there[positions] & alike], minlength=STRETCH)
+    return different, same

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from tidelog.errors import Refusal
@@ -18,6 +18,7 @@ from tidelog.trials.load.librdkafka import common_settings, error_name
 
 _REQUEST_SECONDS = 10.0
 _POLL_SECONDS = 0.1
+_FILL_SECONDS = 60.0
 # Brokers that cannot be reached are what a trial is about; the library would tell stderr of each.
 _SILENT: dict[str, Any] = {"log_level": 0}
 
@@ -142,6 +143,16 @@ class Topic:
                         f"the {what} of {self.name} is not known: {error.args[0].str()}"
                     ) from None
                 time.sleep(_POLL_SECONDS)
+
+    def fill(self, records: int, client: Mapping[str, str]) -> None:
+        """So many records in each partition, which no ledger knows. Raises `TopicError`."""
+        producer = Producer(common_settings("filler", self._servers) | _SILENT | dict(client))
+        for number in range(records):
+            for partition in range(self.partitions):
+                producer.produce(self.name, b"earlier-%d-%d" % (partition, number), partition=partition)
+            producer.poll(0)
+        if left := producer.flush(_FILL_SECONDS):
+            raise TopicError(f"{self.name} did not take {left:,} records within {_FILL_SECONDS:g} s")
 
     def delete(self) -> str | None:
         """Why it could not be deleted, if it could not."""
