@@ -25,9 +25,11 @@ from tidelog.wire.api import Api, decode_response, encode_request
 from tidelog.wire.api_keys import schema_of
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsRequest
+from tidelog.wire.messages.fetch import FetchRequest, FetchResponse
 from tidelog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 CLIENT_ID = "tidelog"
+_LAST_FETCH_BY_NAME = 12
 TIMEOUT_SECONDS = 10.0
 
 _LENGTH = Struct(">i")
@@ -87,6 +89,12 @@ class Client:
     def ask(self, api: Api, request: Any) -> Any:
         """Send a request in the newest version that both sides support."""
         return self.exchange(api, self.version_of(api), request)
+
+    def fetch(self, request: FetchRequest) -> FetchResponse:
+        """Records of topics by name. Since version 13 a fetch names topics by their ids."""
+        version = min(self.version_of(Api.FETCH), _LAST_FETCH_BY_NAME)
+        answer: FetchResponse = self.exchange(Api.FETCH, version, request)
+        return answer
 
     def version_of(self, api: Api) -> int:
         ours = schema_of(api).versions

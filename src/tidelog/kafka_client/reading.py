@@ -8,7 +8,6 @@ from typing import Final
 
 from tidelog.kafka_client.admin import Admin
 from tidelog.kafka_client.blocking import Client, ClientError, error_name
-from tidelog.wire.api import Api
 from tidelog.wire.batch import split
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -91,7 +90,7 @@ def fetch(leader: Client, topic: str, offsets: dict[int, int], wait_ms: int) -> 
     request = FetchRequest(
         max_wait_ms=wait_ms, min_bytes=1, topics=[FetchTopic(topic=topic, partitions=wanted)]
     )
-    answer = leader.ask(Api.FETCH, request)
+    answer = leader.fetch(request)
     return [
         _fetched(topic, part.partition_index, part.error_code, part.records, offsets[part.partition_index])
         for found in answer.responses

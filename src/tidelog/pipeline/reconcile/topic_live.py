@@ -21,7 +21,6 @@ from tidelog.pipeline.reconcile.topic import TopicLog, put_together
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.scan import Chunk, whole_batches
 from tidelog.pipeline.segments.varints import PADDING
-from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -129,7 +128,7 @@ def _fetch(leader: Client, piece: LivePiece, offset: int) -> bytes:
         max_bytes=_FETCH_BYTES,
         topics=[FetchTopic(topic=piece.topic, partitions=[wanted])],
     )
-    answer = leader.ask(Api.FETCH, request).responses[0].partitions[0]
+    answer = leader.fetch(request).responses[0].partitions[0]
     if answer.error_code != ErrorCode.NONE:
         raise PipelineError(f"{piece.topic}-{piece.partition} at {offset}: {error_name(answer.error_code)}")
     return bytes(answer.records or b"")
