@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.values import samples
 
+from tidelog.broker import topic_ids
 from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
 from tidelog.broker.fetch_sessions import FetchSessions
@@ -134,6 +135,7 @@ leaders = st.integers(-2, 2**31 - 1).map(BrokerId)
 broker_lists = st.lists(broker_ids, max_size=5).map(tuple)
 topics = st.text("abcdefgh.-_9", min_size=1, max_size=12)
 partitions = st.builds(TopicPartition, topics, st.integers(0, 2**31 - 1))
+ids_of_topics = st.binary(min_size=16, max_size=16).map(topic_ids.from_wire)
 errors = st.sampled_from([error for error in ErrorCode if error is not ErrorCode.NONE])
 results = st.just(ErrorCode.NONE) | errors
 states = st.builds(PartitionState, leaders, int32s, broker_lists, int32s, int32s)
@@ -393,6 +395,7 @@ def batches(base_offset: int, counts: list[int]) -> list[RecordBatch]:
 def fetches(draw: st.DrawFn) -> dict[TopicPartition, core.FetchRequest]:
     """What one follower asks one leader for."""
     tps = draw(st.lists(partitions, min_size=1, max_size=4, unique=True))
+    ids = {tp.topic: draw(ids_of_topics) for tp in tps}
     replica, wait, incarnation = draw(broker_ids), draw(st.integers(0, 2**31 - 1)), draw(int64s)
     return {
         tp: core.FetchRequest(
@@ -403,6 +406,7 @@ def fetches(draw: st.DrawFn) -> dict[TopicPartition, core.FetchRequest]:
             wait,
             BrokerEpoch(incarnation),
             log_start_offset=draw(int64s),
+            topic_id=ids[tp.topic],
         )
         for tp in tps
     }
@@ -414,7 +418,8 @@ def fetch_of(
     """All requests of the core to one leader, in one request that opens no session."""
     one = next(iter(requests))
     body = replication.fetch_header(one.replica, one.broker_epoch, one.max_wait_ms, answer_bytes)
-    body.topics = replication.named_partitions(requests, partition_bytes)
+    ids = {request.tp.topic: request.topic_id for request in requests}
+    body.topics = replication.named_partitions(requests, partition_bytes, ids)
     return body
 
 
