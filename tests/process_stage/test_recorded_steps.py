@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.lab.recorded import SCHEDULES, check, end_of_steps, recording_of, scenario_of
+from tests.lab.recorded import SCHEDULES, check, end_of_steps, name_of_error, recording_of, scenario_of
 
 from tidelog.broker.translation.clients import as_memory
 from tidelog.faults.step import Step
@@ -95,11 +95,6 @@ def values_in(records: bytes) -> list[str | None]:
         values += [one.value for one in as_memory(batch)]
         position += batch.size
     return values
-
-
-def name_of_error(told: str) -> str:
-    """Some recordings have its number too."""
-    return told.rsplit(maxsplit=1)[-1]
 
 
 @pytest.mark.long
