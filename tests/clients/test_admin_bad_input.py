@@ -159,21 +159,38 @@ def test_refusals_quote_no_more_than_an_answer_can_hold(
 
 
 def test_topics_that_are_deleted_by_their_ids(controller: Client, topics: Topics) -> None:
-    """No topic has one. Those that are named are deleted, those with an id or with neither are refused."""
-    name, some_id = topics.new(), bytes(range(16))
+    """By id or by name; an id that no topic has, an id and a name, and neither of them are refused."""
+    name, other, unknown = topics.new(), topics.new(), bytes(range(16))
+    found = controller.metadata((name, other)).topics
+    ids = {topic.name: topic.topic_id for topic in found}
     state = delete_topics.DeleteTopicState
     request = delete_topics.DeleteTopicsRequest(
-        topics=[state(topic_id=some_id), state(name="t", topic_id=some_id), state(), state(name=name)],
+        topics=[
+            *(state(topic_id=unknown), state(name=name, topic_id=ids[name]), state()),
+            *(state(name=name), state(topic_id=ids[other])),
+        ],
         timeout_ms=10_000,
     )
     answer = controller.ask(Api.DELETE_TOPICS, request)
-    invalid = ErrorCode.INVALID_REQUEST
+    assert NO_UUID not in ids.values()
     assert [(result.name, result.topic_id, result.error_code) for result in answer.responses] == [
-        (None, some_id, ErrorCode.UNSUPPORTED_VERSION),
-        ("t", some_id, invalid),
-        (None, NO_UUID, invalid),
-        (name, NO_UUID, ErrorCode.NONE),
+        (None, unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+        (name, ids[name], ErrorCode.INVALID_REQUEST),
+        (None, NO_UUID, ErrorCode.INVALID_REQUEST),
+        (name, ids[name], ErrorCode.NONE),
+        (other, ids[other], ErrorCode.NONE),
     ]
+
+
+def test_a_topic_without_a_name_is_refused(controller: Client) -> None:
+    """In versions whose answers need a name, too."""
+    none = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name=None)])
+    for version in range(10, 14):
+        (refused,) = controller.exchange(Api.METADATA, version, none).topics
+        assert (refused.name, refused.error_code) == ("", ErrorCode.INVALID_REQUEST)
+    empty = delete_topics.DeleteTopicsRequest(topic_names=[""], timeout_ms=10_000)
+    (refused,) = controller.exchange(Api.DELETE_TOPICS, 2, empty).responses
+    assert (refused.name, refused.error_code) == ("", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 @pytest.mark.parametrize("kind", [2, -1, 127])

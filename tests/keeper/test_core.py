@@ -170,7 +170,7 @@ async def test_a_controller_goes_on_after_a_broken_connection(stage: Stage) -> N
 
 @pytest.mark.parametrize("generation", ["epoch", "hw"])
 async def test_kafkas_own_json_is_what_a_stranger_reads(zookeeper: ZooKeeper, generation: str) -> None:
-    """A plain ZooKeeper client finds a cluster of tidelog's as it would find one of Kafka 2.7."""
+    """A plain ZooKeeper client finds what it would find of Kafka 2.7, or of 2.8, where topics have ids."""
     async with ZooKeeperStage(zookeeper.url()) as stage:
         nodes = await cluster(stage, generation)
         admin = await stage.client()
@@ -192,6 +192,8 @@ async def test_kafkas_own_json_is_what_a_stranger_reads(zookeeper: ZooKeeper, ge
     for path in ("controller", "brokers/ids/1"):
         assert found[path].pop("timestamp").isdigit()
     assert len(found["cluster/id"].pop("id")) == 22
+    topic_id = found["brokers/topics/t"].pop("topic_id", "")
+    assert bool(topic_id) == (generation == "epoch")
     assert found == {
         "controller": {"version": 1, "brokerid": elected},
         "controller_epoch": 1,
@@ -206,7 +208,7 @@ async def test_kafkas_own_json_is_what_a_stranger_reads(zookeeper: ZooKeeper, ge
             "features": {},
         },
         "brokers/topics/t": {
-            "version": 2,
+            "version": 3 if topic_id else 2,
             "partitions": {"0": [1, 2]},
             "adding_replicas": {},
             "removing_replicas": {},

@@ -360,6 +360,8 @@ EVENTS = (
     e.ReassignmentCompleted(BrokerId(1), TP, (BrokerId(2),), (BrokerId(0),), (BrokerId(0), BrokerId(2))),
     e.ReassignmentCancelled(BrokerId(1), TP, (BrokerId(0),)),
     e.ReplicaDeleted(BrokerId(1), TP),
+    e.TopicDeletionStarted(BrokerId(1), TP.topic),
+    e.TopicDeleted(BrokerId(1), TP.topic),
     e.StrayReplicaFound(BrokerId(1), TP, StrayReason.LIVES_ELSEWHERE, (BrokerId(0),)),
 )
 

@@ -181,9 +181,7 @@ def test_it(kafka_topic):
         "--kafka-brokers=1",
     )
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(
-        ["no fault was done: the body took 0.0 s, the first fault comes after 0.5 s.*"]
-    )
+    result.stdout.fnmatch_lines(["no fault was done: the body took * s, the first fault comes after 0.5 s.*"])
 
 
 @pytest.mark.parametrize(

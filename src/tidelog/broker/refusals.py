@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tidelog.wire.api import Api
 from tidelog.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from tidelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from tidelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse, DeleteTopicState
 from tidelog.wire.messages.heartbeat import HeartbeatResponse
 from tidelog.wire.messages.init_producer_id import InitProducerIdResponse
 from tidelog.wire.messages.join_group import JoinGroupResponse
@@ -60,8 +60,9 @@ def _create_topics(body: Any) -> Any:
 
 
 def _delete_topics(body: Any) -> Any:
-    names = body.topic_names or [topic.name for topic in body.topics]
-    return DeleteTopicsResponse(responses=[DeletableTopicResult(name=name) for name in names])
+    topics = body.topics or [DeleteTopicState(name=name) for name in body.topic_names]
+    results = [DeletableTopicResult(name=topic.name, topic_id=topic.topic_id) for topic in topics]
+    return DeleteTopicsResponse(responses=results)
 
 
 CHANGES: Final[dict[Api, Callable[[Any], Any]]] = {

@@ -66,7 +66,7 @@ def all_brokers() -> list[metadata.MetadataResponseBroker]:
     ]
 
 
-@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize("version", range(14))
 def test_metadata_shows_each_client_its_own_relays(board: Switchboard, clients: list[Client], version: int):
     """In every version, also for brokers without a place; and nothing else is changed."""
     told = {}
@@ -127,19 +127,19 @@ def versions(*entries: tuple[int, int, int], error: int = 0) -> api_versions.Api
 def test_only_versions_that_can_be_rewritten_are_offered(clients: list[Client], version: int):
     """A broker that is newer than this relay is shown as one that is not. What names addresses in ways that
     are unknown here is not offered at all."""
-    sent = versions((0, 0, 12), (1, 4, 17), (3, 0, 13), (8, 0, 9), (10, 0, 6), (18, 0, 4), (60, 0, 2))
+    sent = versions((0, 0, 12), (1, 4, 17), (3, 0, 14), (8, 0, 9), (10, 0, 6), (18, 0, 4), (60, 0, 2))
     asked = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
     answer = clients[0].ask(Api.API_VERSIONS, version, asked, sent)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
-    assert offered == {0: (0, 9), 1: (4, 15), 3: (0, 9), 8: (0, 9), 10: (0, 4), 18: (0, 4)}
+    assert offered == {0: (0, 9), 1: (4, 15), 3: (0, 13), 8: (0, 9), 10: (0, 4), 18: (0, 4)}
 
 
 def test_a_refused_version_of_api_versions_is_rewritten_too(clients: list[Client]):
     """It is answered in version 0, whatever was asked."""
-    sent = versions((3, 0, 13), (18, 0, 3), error=ErrorCode.UNSUPPORTED_VERSION)
+    sent = versions((3, 0, 14), (18, 0, 3), error=ErrorCode.UNSUPPORTED_VERSION)
     asked = api_versions.ApiVersionsRequest(client_software_name="x", client_software_version="1")
     answer = clients[0].ask(Api.API_VERSIONS, 3, asked, sent, answered_in=0)
-    assert [entry.max_version for entry in answer.api_keys] == [9, 3]
+    assert [entry.max_version for entry in answer.api_keys] == [13, 3]
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 

@@ -52,7 +52,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
             refused.append(error)
             continue
         topic_id = from_wire(topic.topic_id)
-        name = topic.name or node.core.metadata.topic_names[topic_id]
+        name = node.core.metadata.topic_names[topic_id] if topic.name is None else topic.name
         if name not in results:
             result = results[name] = DeletableTopicResult(
                 name=name, topic_id=to_wire(node.core.metadata.topic_id(name))

@@ -61,11 +61,7 @@ def handle(node: Node, request: Request) -> Steps[None]:
         for topic in asked:
             name = _name(cache, topic, request.header.api_version)
             if isinstance(name, ErrorCode):
-                topics.append(
-                    MetadataResponseTopic(
-                        error_code=name, name=topic.name, topic_id=topic.topic_id, partitions=[]
-                    )
-                )
+                topics.append(_refused(topic, name))
             else:
                 names.append(name)
             yield
@@ -99,6 +95,12 @@ def _name(cache: MetadataCache, topic: MetadataRequestTopic, version: int) -> st
     if topic.name is not None or version < IDS_SINCE:
         return ErrorCode.INVALID_REQUEST
     return cache.topic_names.get(from_wire(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _refused(topic: MetadataRequestTopic, error: ErrorCode) -> MetadataResponseTopic:
+    # Only a topic that was asked for by its id has no name in an answer: earlier versions need one.
+    name = topic.name if error is ErrorCode.UNKNOWN_TOPIC_ID else topic.name or ""
+    return MetadataResponseTopic(error_code=error, name=name, topic_id=topic.topic_id, partitions=[])
 
 
 def _topic(node: Node, cache: MetadataCache, name: str, absent: _Absent) -> Steps[MetadataResponseTopic]:
