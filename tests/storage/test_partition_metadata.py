@@ -10,7 +10,7 @@ from tests.storage.folders import TP, storage
 from tests.storage.refusing import refusing
 
 from tidelog.core.log_port import StorageFailure
-from tidelog.core.types import NO_TOPIC_ID, TopicId
+from tidelog.core.types import NO_TOPIC_ID, TopicId, TopicPartition
 
 TOPIC_ID = TopicId("XWn-aTFFSYWa3A_0rZQgCw")
 NAME = "partition.metadata"
@@ -18,12 +18,13 @@ NAME = "partition.metadata"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A log with a record, of a topic with an id."""
+    """A log with a record, of a topic with an id. There is another log: one at least must open."""
     path = tmp_path / "data"
     with storage(path) as opened:
         log = opened.open(TP)
         log.identify(TOPIC_ID)
         append(log, batch("a"))
+        opened.open(TopicPartition("other", 0))
     return path
 
 
