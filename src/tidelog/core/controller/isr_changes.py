@@ -31,6 +31,9 @@ def alter_isrs(
         _response(machines, request, change) for request, change in zip(requests, changes, strict=True)
     ]
     machines.batch.send()
+    for change in made:
+        if change.why.reason is not StateWriteReason.ISR_ASKED:
+            yield from reassignment.finish_written(machines, change)
     reassignment.isr_changed(machines, [change.tp for change in made])
     return responses
 
@@ -45,6 +48,9 @@ def _change(machines: StateMachines, request: AlterIsrRequest) -> Change | Error
         return None
     version = request.version if machines.ctx.guards.partition_version else state.version
     changed = machines.with_isr(request.tp, state, request.isr)
+    completed = reassignment.completed_by(machines, request.tp, changed)
+    if completed is not None:
+        return completed._replace(version=version)
     return Change(request.tp, changed, version, Why(StateWriteReason.ISR_ASKED))
 
 
@@ -62,12 +68,16 @@ def _response(
         return response
     state = machines.cluster.states[request.tp]
     if change is not None:
-        if (state.leader_epoch, state.isr) == (change.state.leader_epoch, request.isr):
+        if (state.leader_epoch, state.isr) == (change.state.leader_epoch, change.state.isr):
             # Written now, or by an earlier attempt whose answer was lost. A replica that has caught up has a
             # usable log, so it is no longer offline.
             for broker in state.isr:
                 machines.cluster.failed.pop((request.tp, broker), None)
             machines.batch.add(machines.cluster.partition(request.tp), ())
+            if state.leader_epoch != request.leader_epoch:
+                response.error = (
+                    ErrorCode.FENCED_LEADER_EPOCH
+                )  # it has completed a move: LeaderAndIsr follows
         else:
             response.error = ErrorCode.INVALID_UPDATE_VERSION
     response.isr, response.version = state.isr, state.version

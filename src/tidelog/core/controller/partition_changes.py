@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from tidelog.core.assignments import Brokers
 from tidelog.core.context import Context
 from tidelog.core.controller import eligible_leaders
 from tidelog.core.controller.broker_channels import ControlChannels
@@ -81,13 +82,14 @@ class EligibleLeaderMachines(StateMachines):
 
     # ------------------------------------------------------------ one change
 
-    def _circumstances(self, wish: Wish) -> Circumstances:
+    def _circumstances(self, wish: Wish, replicas: Brokers | None = None) -> Circumstances:
+        """``replicas``: of the partition, if not those that it has."""
         tp, cluster, ctx = wish.tp, self.cluster, self.ctx
         acceptable = [
             broker for broker in (*cluster.electable_for(tp), *self._not_fenced) if broker != wish.without
         ]
         config = ctx.topic_config(tp.topic)
-        assignment = cluster.assignments[tp]
+        assignment = cluster.assignments[tp] if replicas is None else replicas
         # Settings that are not known yet: no replica outside the ISR is safe.
         configured = config.min_insync_replicas if tp.topic in ctx.topic_configs else 1
         return Circumstances(
@@ -118,7 +120,7 @@ class EligibleLeaderMachines(StateMachines):
             some = wishes[start : start + PARTITIONS_PER_WRITE]
             changes = [change for change in map(self._change, some) if change is not None]
             if len(changes) > 1 and (yield from self.write_states(changes)):
-                self._changed([change.tp for change in changes])
+                self.states_changed([change.tp for change in changes])
             elif changes:
                 for wish in some:
                     yield from self._carry_out_alone(wish)
@@ -130,9 +132,9 @@ class EligibleLeaderMachines(StateMachines):
                 break
             conflicts += 1
         if change is not None or conflicts:
-            self._changed([wish.tp])  # after a conflict perhaps by an own write whose answer was lost
+            self.states_changed([wish.tp])  # after a conflict perhaps by an own write whose answer was lost
 
-    def _changed(self, tps: Sequence[TopicPartition]) -> None:
+    def states_changed(self, tps: Sequence[TopicPartition]) -> None:
         cluster = self.cluster
         led = [tp for tp in tps if cluster.states[tp].leader != NO_LEADER]
         leaderless = [tp for tp in tps if cluster.states[tp].leader == NO_LEADER]
@@ -204,31 +206,36 @@ class EligibleLeaderMachines(StateMachines):
             [Wish(tp, broker, shutting_down=shutting_down) for tp in tps if broker in states[tp].isr]
         )
 
-    def without_replicas(self, tp: TopicPartition, removed: tuple[BrokerId, ...]) -> Task:
-        """Replicas that are no longer assigned leave the ISR and the eligible replicas, all in one write. As
-        in KRaft it raises the leader epoch: the leader must not propose them again."""
-        cluster = self.cluster
+    def without_replicas(self, tp: TopicPartition, removed: Brokers) -> Task:
+        """Replicas that are no longer assigned leave the ISR and the eligible replicas, all in one write."""
         while removed:
-            before = cluster.states[tp]
-            state = replace(
-                before,
-                elr=tuple(broker for broker in before.elr if broker not in removed),
-                last_known_elr=tuple(broker for broker in before.last_known_elr if broker not in removed),
-            )
-            isr = tuple(broker for broker in state.isr if broker not in removed)
-            given = self._circumstances(Wish(tp))
-            outcome = eligible_leaders.next_state(state, isr, given)
-            changed, kind = (state, None) if outcome is None else outcome
-            changed = replace(
-                changed,
-                leader_epoch=LeaderEpoch(before.leader_epoch + 1),
-                elr=tuple(broker for broker in changed.elr if broker not in removed),
-            )
-            why = Why(StateWriteReason.REASSIGNED if kind is None else ElectionKind.REASSIGNED)
-            if (yield from self.write_state(tp, changed, before.version, why)):
-                self._changed([tp])
+            before = self.cluster.states[tp]
+            change = self.removal(tp, before, self.cluster.assignments[tp], removed)
+            if (yield from self.write_state(*change)):
+                self.states_changed([tp])
                 break
         self.batch.send()
+
+    def removal(
+        self, tp: TopicPartition, before: PartitionState, replicas: Brokers, removed: Brokers
+    ) -> Change:
+        """``replicas`` stay, ``removed`` leave. As in KRaft it raises the leader epoch: the leader must not
+        propose them again."""
+        state = replace(
+            before,
+            elr=tuple(broker for broker in before.elr if broker not in removed),
+            last_known_elr=tuple(broker for broker in before.last_known_elr if broker not in removed),
+        )
+        isr = tuple(broker for broker in state.isr if broker not in removed)
+        outcome = eligible_leaders.next_state(state, isr, self._circumstances(Wish(tp), replicas))
+        changed, kind = (state, None) if outcome is None else outcome
+        changed = replace(
+            changed,
+            leader_epoch=LeaderEpoch(before.leader_epoch + 1),
+            elr=tuple(broker for broker in changed.elr if broker not in removed),
+        )
+        why = Why(StateWriteReason.REASSIGNED if kind is None else ElectionKind.REASSIGNED)
+        return Change(tp, changed, before.version, why)
 
     # ------------------------------------------------------------ brokers come
 
@@ -289,7 +296,7 @@ class EligibleLeaderMachines(StateMachines):
                 cleared = eligible_leaders.cleared(state)
                 why = Why(StateWriteReason.ELIGIBLE_CLEARED)
                 if (yield from self.write_state(tp, cleared, state.version, why)):
-                    self._changed([tp])
+                    self.states_changed([tp])
                     break
         self.batch.send()
 

@@ -17,9 +17,9 @@ and does one of the two parts again: each is harmless if it was done before. A c
 to the origin, which has nothing to add and so ends at once.
 
 Where Kafka 2.7 and KRaft differ, this is the safer of both: as in KRaft no move is changed if the replicas
-that stay are not in sync (``in_sync_replica_stays``), and new leader and smaller ISR are one write; as
-in 2.7 all of the target must be in sync before anything is removed (``target_in_sync``), not only what is
-added.
+that stay are not in sync (``in_sync_replica_stays``), and the first write has the new leader and the smaller
+ISR; as in 2.7 all of the target must be in sync before anything is removed (``target_in_sync``), not only
+what is added. There are as many writes, and leader epochs, as in 2.7.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tidelog.core import events
 from tidelog.core.assignments import NOT_MOVING, Brokers, Reassignment, TopicNode, reassigned
 from tidelog.core.controller import leader_election
 from tidelog.core.controller.cluster_state import ClusterState
-from tidelog.core.controller.kept_states import Why, successor
+from tidelog.core.controller.kept_states import Change, Why, successor
 from tidelog.core.controller.partition_changes import EligibleLeaderMachines
 from tidelog.core.controller.state_machines import StateMachines
 from tidelog.core.keeper_paths import state_path, topic_path
@@ -45,7 +45,7 @@ from tidelog.core.topic_messages import (
     ListReassignmentsRequest,
     ListReassignmentsResponse,
 )
-from tidelog.core.types import NO_LEADER, BrokerId, TopicPartition
+from tidelog.core.types import NO_LEADER, BrokerId, PartitionState, TopicPartition
 from tidelog.wire.errors import ErrorCode
 
 REPLICAS_MAX = 32_767
@@ -163,11 +163,29 @@ def isr_written(machines: StateMachines, tp: TopicPartition) -> Task:
         yield from _finish_complete(machines, [tp])
 
 
+def completed_by(machines: StateMachines, tp: TopicPartition, changed: PartitionState) -> Change | None:
+    """In KRaft the new ISR that completes a move and the end of the move are one write."""
+    if tp not in machines.cluster.moves or not isinstance(machines, EligibleLeaderMachines):
+        return None
+    if not _is_complete(machines, tp, changed):
+        return None
+    move = machines.cluster.moves[tp]
+    target = move.target(machines.cluster.assignments[tp])
+    return machines.removal(tp, changed, target, move.removing)
+
+
+def finish_written(machines: StateMachines, change: Change) -> Task:
+    """The rest of the end of a move, if its write was made."""
+    state = machines.cluster.states[change.tp]
+    if (state.leader_epoch, state.isr) == (change.state.leader_epoch, change.state.isr):
+        yield from _finish(machines, change.tp, written=True)
+
+
 def _finish_complete(machines: StateMachines, tps: list[TopicPartition]) -> Task:
     for tp in tps:
         if tp in machines.cluster.moves:
             yield from machines.refresh_states(tp)
-            if _is_complete(machines, tp):
+            if _is_complete(machines, tp, machines.cluster.states[tp]):
                 yield from _finish(machines, tp)
 
 
@@ -200,7 +218,8 @@ def _begin(
         return None
     unneeded = tuple(broker for broker in before if broker not in replicas)
     if unneeded:
-        yield from _remove(machines, tp, unneeded)
+        yield from _leave(machines, tp, unneeded, at_end=False)
+        _delete(machines, tp, unneeded)
     yield from _watch_isr(machines, tp)
     yield from _go_on(machines, tp)
     return None
@@ -228,7 +247,7 @@ def _write_node(
 
 def _go_on(machines: StateMachines, tp: TopicPartition) -> Task:
     yield from machines.refresh_states(tp)
-    if _is_complete(machines, tp):
+    if _is_complete(machines, tp, machines.cluster.states[tp]):
         yield from _finish(machines, tp)
     else:
         yield from _announce(machines, tp)
@@ -262,10 +281,10 @@ def _renew(machines: StateMachines, tp: TopicPartition) -> Task:
 # ---------------------------------------------------------------- finish
 
 
-def _is_complete(machines: StateMachines, tp: TopicPartition) -> bool:
+def _is_complete(machines: StateMachines, tp: TopicPartition, state: PartitionState) -> bool:
     """Every replica of the target is in sync, and one of them can lead."""
     cluster = machines.cluster
-    state, electable = cluster.states[tp], cluster.electable_for(tp)
+    electable = cluster.electable_for(tp)
     target = cluster.moves.get(tp, NOT_MOVING).target(cluster.assignments[tp])
     if tp not in cluster.moves:
         return True  # cancelled, or only the order has changed
@@ -274,7 +293,8 @@ def _is_complete(machines: StateMachines, tp: TopicPartition) -> bool:
     return any(broker in electable and broker in state.isr for broker in target)
 
 
-def _finish(machines: StateMachines, tp: TopicPartition) -> Task:
+def _finish(machines: StateMachines, tp: TopicPartition, *, written: bool = False) -> Task:
+    """``written``: the removed replicas have left the ISR."""
     cluster = machines.cluster
     move = cluster.moves.get(tp, NOT_MOVING)
     target = move.target(cluster.assignments[tp])
@@ -285,7 +305,12 @@ def _finish(machines: StateMachines, tp: TopicPartition) -> Task:
     if move:
         facts = (target, move.removing, in_sync)
         machines.ctx.emit(events.ReassignmentCompleted(machines.ctx.broker, tp, *facts))
-    yield from _remove(machines, tp, move.removing)
+    if not written:
+        yield from _leave(machines, tp, move.removing, at_end=True)
+    elif isinstance(machines, EligibleLeaderMachines):
+        machines.states_changed([tp])
+        machines.batch.send()
+    _delete(machines, tp, move.removing)
     # Until this write a successor of this controller would find the move, and finish it once more.
     yield from _write_node(machines, tp, target, NOT_MOVING)
     cluster.assign(tp, target, NOT_MOVING)
@@ -293,17 +318,24 @@ def _finish(machines: StateMachines, tp: TopicPartition) -> Task:
     machines.batch.send()
 
 
-def _remove(machines: StateMachines, tp: TopicPartition, removed: Brokers) -> Task:
-    """Replicas leave the ISR, then the disks of their brokers. A broker that is down keeps its log, and
-    reports it as stray when it is back, as in Kafka."""
+def _leave(machines: StateMachines, tp: TopicPartition, removed: Brokers, *, at_end: bool) -> Task:
+    """Replicas leave the ISR, and none of them leads any longer. ``at_end``: of the move."""
     cluster = machines.cluster
     if isinstance(machines, EligibleLeaderMachines):
         yield from machines.without_replicas(tp, removed)
     else:
-        yield from _leave(machines, tp, removed)
+        left = sum(broker in removed for broker in cluster.states[tp].isr)
+        for _ in range(left + at_end):
+            yield from _write_without(machines, tp, removed)
     if not cluster.has_live_leader(tp):
         machines.phases.partitions_become([tp], PartitionPhase.OFFLINE)
         yield from machines.elect_offline_partitions()
+
+
+def _delete(machines: StateMachines, tp: TopicPartition, removed: Brokers) -> None:
+    """Replicas leave the disks of their brokers. A broker that is down keeps its log, and reports it as stray
+    when it is back, as in Kafka."""
+    cluster = machines.cluster
     gone = [(tp, broker) for broker in removed]
     for phase in (ReplicaPhase.OFFLINE, ReplicaPhase.DELETION_STARTED):
         machines.phases.replicas_become(gone, phase)
@@ -314,9 +346,11 @@ def _remove(machines: StateMachines, tp: TopicPartition, removed: Brokers) -> Ta
         machines.phases.replicas_become(gone, phase)
 
 
-def _leave(machines: StateMachines, tp: TopicPartition, removed: Brokers) -> Task:
-    """Leader and ISR without these replicas, in one write. With two, as in 2.7, a leader that has heard of
-    the first no longer waits for replicas that are still in the ISR, and one of those may be elected."""
+def _write_without(machines: StateMachines, tp: TopicPartition, removed: Brokers) -> Task:
+    """Leader and ISR without these replicas. 2.7 first writes a leader of the target (even if it led
+    before), and then takes the removed replicas out one by one, each with the next leader epoch. In between a
+    leader that has heard of the first write no longer waits for replicas that are still in the ISR, and one
+    of those may be elected. So all leave with the first write here, and the others only raise the epoch."""
     cluster = machines.cluster
     yield from machines.refresh_states(tp)
     while True:
