@@ -24,6 +24,7 @@ class BrokerConfig:
     replica_lag_time_max_ms: Millis = 30_000
     replica_lag_max_messages: int = 4_000
     isr_rule: IsrRule = IsrRule.CAUGHT_UP_TIME
+    isr_notification_interval_ms: Millis = 2_500
     replica_fetch_wait_max_ms: Millis = 500
     replica_fetch_backoff_ms: Millis = 1_000
     high_watermark_checkpoint_interval_ms: Millis = 5_000

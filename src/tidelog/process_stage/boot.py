@@ -95,6 +95,7 @@ def broker_settings(setup: Setup, pace: Pace) -> dict[str, str]:
         "eligible.leader.replicas.version": "0" if ELIGIBLE in setup.without else "1",
         "unclean.leader.election.interval.ms": str(pace.ms(config.unclean_leader_election_interval_ms)),
         "tidelog.isr.rule": config.isr_rule.value,
+        "tidelog.isr.notification.interval.ms": str(pace.ms(config.isr_notification_interval_ms)),
         "zookeeper.session.timeout.ms": str(session),
         "zookeeper.connection.timeout.ms": "60000",
         "replica.lag.time.max.ms": str(pace.ms(config.replica_lag_time_max_ms)),

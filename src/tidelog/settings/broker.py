@@ -162,6 +162,12 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
         4_000,
         "With `tidelog.isr.rule=message-lag`: a follower that is more records behind leaves the ISR.",
     )
+    tidelog_isr_notification_interval_ms = row(
+        int64(1),
+        2_500,
+        "Under the rules `hw` and `kip101`: how often a broker looks for ISR changes to notify the "
+        "controller of; it waits until none was made for twice as long.",
+    )
     replica_fetch_wait_max_ms = row(
         int32(0), 500, "How long a leader may delay a follower's fetch while there are no new records."
     )
@@ -373,6 +379,7 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
             replica_lag_time_max_ms=self.replica_lag_time_max_ms,
             replica_lag_max_messages=self.replica_lag_max_messages,
             isr_rule=self.tidelog_isr_rule,
+            isr_notification_interval_ms=self.tidelog_isr_notification_interval_ms,
             replica_fetch_wait_max_ms=self.replica_fetch_wait_max_ms,
             replica_fetch_backoff_ms=self.replica_fetch_backoff_ms,
             high_watermark_checkpoint_interval_ms=self.replica_high_watermark_checkpoint_interval_ms,

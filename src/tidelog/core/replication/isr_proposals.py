@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from tidelog.core.broker import Broker
 
 
-NOTE_INTERVAL_MS: Millis = 2_500
-"""How often a broker looks for ISR changes of its leaders to notify the controller of."""
-NOTE_QUIET_MS: Millis = 5_000
-"""It waits until no ISR has changed for this long, to notify of many changes at once..."""
-NOTE_PATIENCE_MS: Millis = 60_000
-"""... unless its last notification, or its start, is longer ago than this. All three are Kafka's."""
+NOTE_QUIET_INTERVALS = 2
+"""A broker waits until no ISR has changed for this long, to notify of many changes at once..."""
+NOTE_PATIENCE_INTERVALS = 24
+"""... unless its last notification, or its start, is longer ago than this. With the interval's default these
+are Kafka's times."""
 
 
 class IsrProposals:
@@ -106,18 +105,20 @@ class IsrProposals:
     def _note_later(self, tp: TopicPartition, now: Millis) -> None:
         self._last_change = now
         if not self._changed:
-            self._ctx.set_timer((now // NOTE_INTERVAL_MS + 1) * NOTE_INTERVAL_MS, self._note)
+            interval = self._ctx.config.isr_notification_interval_ms
+            self._ctx.set_timer((now // interval + 1) * interval, self._note)
         self._changed[tp] = None
 
     def _note(self, now: Millis) -> None:
-        quiet = now - self._last_change > NOTE_QUIET_MS
-        if quiet or self._last_note is None or now - self._last_note > NOTE_PATIENCE_MS:
+        interval = self._ctx.config.isr_notification_interval_ms
+        quiet = now - self._last_change > NOTE_QUIET_INTERVALS * interval
+        if quiet or self._last_note is None or now - self._last_note > NOTE_PATIENCE_INTERVALS * interval:
             self._last_note = now
             changed, self._changed = tuple(self._changed), {}
             note = Create(f"{keeper_paths.ISR_NOTIFICATIONS}/isr_change_", changed, sequential=True)
             self._keeper.call(note, lambda _: None)
         else:
-            self._ctx.set_timer(now + NOTE_INTERVAL_MS, self._note)
+            self._ctx.set_timer(now + interval, self._note)
 
     def _reread(self, proposal: AlterIsrRequest, state: PartitionState, found: Result) -> None:
         response = AlterIsrResponse(
