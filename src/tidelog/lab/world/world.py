@@ -308,7 +308,7 @@ class World:
         process.start(self)
         self.quorum.expire_after_restart(broker)
         if self._keeper_reachable(broker):
-            self.quorum.reconnect(broker)
+            self._reconnect_to_keeper(process)
         for peer in self.processes:
             if peer.core is not None and peer.id != broker and self.network.linked(broker, peer.id):
                 self._connected(peer, broker)
@@ -349,7 +349,7 @@ class World:
         process = self.processes[broker]
         del self.paused[broker]
         if self._keeper_reachable(broker):
-            self.quorum.reconnect(broker)
+            self._reconnect_to_keeper(process)
         if process.slept and process.core is not None:
             process.slept = False
             process.core.wake(self.now)
@@ -411,6 +411,14 @@ class World:
     def _keeper_reachable(self, broker: int) -> bool:
         return self.quorum.connect(broker, self._zones, self.network.linked)
 
+    def _reconnect_to_keeper(self, process: SimProcess) -> None:
+        """The broker hears of settings that have changed meanwhile, too."""
+        self.quorum.reconnect(process.id)
+        for topic, config in process.topic_configs.items():
+            if process.core is not None and process.core.ctx.topic_configs.get(topic) != config:
+                process.core.configure_topic(topic, config)
+                self._carry_out(process)
+
     def _reachability_changed(self) -> None:
         """Find out again which members have a majority, and which sessions may expire."""
         self.quorum.update(self.network.linked, self.now)
@@ -419,7 +427,7 @@ class World:
                 continue
             if self._keeper_reachable(process.id):
                 if process.id not in self.paused:
-                    self.quorum.reconnect(process.id)
+                    self._reconnect_to_keeper(process)
             elif self.quorum.break_connection(process.id, self.now):
                 self._drop_keeper_traffic(process.id)
 
