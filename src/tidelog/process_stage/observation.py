@@ -210,7 +210,9 @@ class Observation:
         placed = self.topic_node(topic.name)
         assigned = topic.hosts if placed is None else placed.partitions[0]
         replicas = [
-            await self._replica(views[broker], tp, broker) if broker in assigned else self._absent(broker)
+            await self._replica(views[broker], tp, broker)
+            if broker in assigned
+            else self._absent(views[broker], tp, broker)
             for broker in topic.hosts
         ]
         controller = self.controller()
@@ -218,9 +220,11 @@ class Observation:
         phases = view.machines.get(tp, NO_PHASES) if view is not None else NO_PHASES
         return partition_snapshot(tp, self.partition_state(tp), tuple(replicas), phases)
 
-    def _absent(self, broker: int) -> ReplicaState:
+    def _absent(self, view: BrokerView | None, tp: TopicPartition, broker: int) -> ReplicaState:
         """A broker that has no replica now."""
-        return ReplicaState(broker, self._process_state(broker), NO_ROLE, 0, 0, (), (), None, 0)
+        return ReplicaState(
+            broker, self._process_state(broker), NO_ROLE, 0, 0, (), (), _believes(view, tp), 0
+        )
 
     async def _replica(self, view: BrokerView | None, tp: TopicPartition, broker: int) -> ReplicaState:
         replica = view.replicas.get(tp) if view is not None else None
@@ -232,10 +236,6 @@ class Observation:
                 READ_PAUSE_SECONDS
             )  # the broker writes the file after its metrics show the record
             records = self.records(broker, tp)
-        state = view.believes.get(tp) if view is not None else None
-        believes: dict[str, Any] | None = None
-        if state is not None:
-            believes = {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": state.isr}
         checkpoint = self._checkpointed(broker, tp)
         return ReplicaState(
             broker,
@@ -245,7 +245,7 @@ class Observation:
             checkpoint if replica is None else replica.high_watermark,
             records,
             self._epochs(broker, tp),
-            believes,
+            _believes(view, tp),
             checkpoint,
             () if replica is None else replica.remote,
             () if replica is None else replica.parked,
@@ -330,3 +330,10 @@ def _read_records(folder: Path) -> list[Record]:
                 records.append((one.base_offset, epoch, one.value))
             position += batch.size
     return records
+
+
+def _believes(view: BrokerView | None, tp: TopicPartition) -> dict[str, Any] | None:
+    state = view.believes.get(tp) if view is not None else None
+    if state is None:
+        return None
+    return {"leader": state.leader, "leader_epoch": state.leader_epoch, "isr": state.isr}

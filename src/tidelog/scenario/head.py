@@ -51,6 +51,7 @@ CLUSTER_LINE: Fields = {
             "replica.lag.max.messages",
             "replica.fetch.wait.max.ms",
             "replica.fetch.backoff.ms",
+            "unclean.leader.election.interval.ms",
         )
     },
     "replica.high.watermark.checkpoint.interval.ms": _of_brokers(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tidelog.core.inside import NO_PHASES, Phases, parked_requests, phases, remote_replicas, role_name
 from tidelog.core.keeper_paths import CONTROLLER, CONTROLLER_EPOCH, broker_path, state_path
@@ -59,7 +60,7 @@ def _partition(world: World, tp: TopicPartition, topic: TopicSetup, *, inside: b
     placed = world.topic_node(topic.name)
     assigned = topic.hosts if placed is None else placed.partitions[0]
     replicas = tuple(
-        _replica(world, tp, broker, inside=inside) if broker in assigned else _absent(world, broker)
+        _replica(world, tp, broker, inside=inside) if broker in assigned else _absent(world, tp, broker)
         for broker in topic.hosts
     )
     node = world.quorum.tree.get(state_path(tp))
@@ -77,19 +78,24 @@ def _phases(world: World, tp: TopicPartition, assignment: tuple[int, ...]) -> Ph
     return phases(core.controller, tp, tuple(world.processes[broker].id for broker in assignment))
 
 
-def _absent(world: World, broker: int) -> ReplicaState:
+def _absent(world: World, tp: TopicPartition, broker: int) -> ReplicaState:
     """A broker that has no replica now."""
-    return ReplicaState(broker, _process(world, broker), "-", 0, 0, (), (), None, 0)
+    believes = _believes(world, tp, broker)
+    return ReplicaState(broker, _process(world, broker), "-", 0, 0, (), (), believes, 0)
+
+
+def _believes(world: World, tp: TopicPartition, broker: int) -> dict[str, Any] | None:
+    core = world.processes[broker].core
+    told = None if core is None else core.metadata.told(tp)
+    if told is None:
+        return None
+    return {"leader": told.leader, "leader_epoch": told.leader_epoch, "isr": told.isr}
 
 
 def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> ReplicaState:
     process = world.processes[broker]
     log = process.storage.open(tp)
     replica = process.core.replicas.get(tp) if process.core is not None else None
-    told = process.core.metadata.told(tp) if process.core is not None else None
-    believes = None
-    if told is not None:
-        believes = {"leader": told.leader, "leader_epoch": told.leader_epoch, "isr": told.isr}
     checkpoint = process.storage.checkpointed_high_watermark(tp)
     return ReplicaState(
         broker,
@@ -99,7 +105,7 @@ def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> 
         checkpoint if replica is None else replica.high_watermark,
         tuple(map(_record, log.batches)),
         tuple((entry.epoch, entry.start_offset) for entry in log.epochs.entries),
-        believes,
+        _believes(world, tp, broker),
         checkpoint,
         remote_replicas(replica) if inside else (),
         parked_requests(replica, _sender) if inside else (),
