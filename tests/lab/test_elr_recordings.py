@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.lab.recorded import SCHEDULES, name_of_error, recording_of
-from tests.lab.stories import Stage, partition, replica, stage
+from tests.lab.stories import Stage, partition, stage
 
 from tidelog.core.messages import (
     CONSUMER,
@@ -21,11 +21,13 @@ from tidelog.core.messages import (
     ProduceResponse,
 )
 from tidelog.core.types import NO_EPOCH, TopicPartition
+from tidelog.scenario.clients.events import ClientFailure
 from tidelog.scenario.clients.metadata import ClientMetadata
 from tidelog.storage.memory import MemoryBatch
 
 TP = TopicPartition("t", 0)
 PRODUCE_MS = 25_000
+ACKS = {"all": -1, "one": 1, "zero": 0}
 RECORDED = [name for name, schedule in SCHEDULES.items() if schedule.generation == "elr"]
 
 
@@ -55,6 +57,9 @@ class Probe:
     def disconnected(self, broker: int) -> None:
         pass
 
+    def topic_deleted(self, topic: str) -> None:
+        pass
+
     def wake(self) -> None:
         pass
 
@@ -69,9 +74,11 @@ class Replay:
         """Returns what was told in this step."""
         told = []
         for command in map(str.strip, commands.split(";")):
-            sends = re.fullmatch(r"(?:produce|send) (one|all)(?:->(\d))? (\w)", command)
+            sends = re.fullmatch(r"(?:produce|send) (one|all|zero)(?:->(\d))? (.*)", command)
             if sends:
-                self._produce(*sends.groups())
+                producer, broker, values = sends.groups()
+                for value in values.split():
+                    self._produce(producer, broker, value)
             elif command == "wait answered":
                 self.stage.world.run_until(lambda: self._open[0][1] in self.probe.answers, PRODUCE_MS)
             else:
@@ -91,16 +98,23 @@ class Replay:
         to = partition(self.stage).leader if broker is None else int(broker)
         request = ProduceRequest(
             tp=TP,
-            acks=-1 if producer == "all" else 1,
+            acks=ACKS[producer],
             batch=MemoryBatch(value=value),
             timeout_ms=PRODUCE_MS,
         )
-        self._open.append((value, self.probe.send(to, request)))
+        number = self.probe.send(to, request)
+        if request.acks == 0:
+            return  # it is not answered
+        self._open.append((value, number))
         self.stage.world.run_until(lambda: self._open[-1][1] in self.probe.answers, 1_000)
 
 
+def went_unanswered(client: dict[str, Any]) -> bool:
+    return name_of_error(client["err"]) in ClientFailure.__members__
+
+
 def check_clients(replay: Replay, told: list[tuple[str, ProduceResponse]], recorded: list[Any]) -> None:
-    produced = [c for c in recorded if "produce" in c and name_of_error(c["err"]) != "NO_ANSWER"]
+    produced = [c for c in recorded if c.get("acks") and not went_unanswered(c)]
     assert [(value, answer.error.name) for value, answer in told] == [
         (client["produce"][0], name_of_error(client["err"])) for client in produced
     ]
@@ -118,7 +132,7 @@ def check_clients(replay: Replay, told: list[tuple[str, ProduceResponse]], recor
 
 def check_replicas(replay: Replay, recorded: dict[str, Any]) -> None:
     for name, then in recorded.items():
-        if replica(replay.stage, int(name)).process == "up":
+        if "as_leader" in then or "hw_as_leader" in then:
             request = ListOffsetsRequest(tp=TP, replica=CONSUMER, current_leader_epoch=NO_EPOCH)
             answer: ListOffsetsResponse = replay.probe.ask(int(name), request)
             found = answer.error.name if answer.error else answer.offset
@@ -134,7 +148,7 @@ def test_answers_of_recorded_schedule(name: str) -> None:
         told = replay.play(commands)
         clients = recorded.get("client", [])
         for client in clients:
-            if name_of_error(client["err"]) == "NO_ANSWER":
+            if went_unanswered(client):
                 replay.give_up(*client["produce"])
         check_clients(replay, told, clients)
         check_replicas(replay, recorded["replicas"])
