@@ -23,7 +23,7 @@ from tests.core.harness import CONTROLLER, TP, Bench, leading, records
 from tests.giving_up import cancelled_at, listening
 from tests.lab.stories import THREE, play, stage
 
-from tidelog.broker.metrics.counters import ELECTION_LABELS, Metrics
+from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.metrics.http import (
     HEAD_BYTES_MAX,
     NOT_FOUND,
@@ -37,9 +37,19 @@ from tidelog.broker.metrics.state import state_page
 from tidelog.broker.metrics.table import TABLE
 from tidelog.core.broker import Broker
 from tidelog.core.config import BrokerConfig
+from tidelog.core.events import PartitionStateWritten
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.messages import AlterIsrRequest, AlterIsrResponse
-from tidelog.core.types import NO_TOPIC_ID, BrokerId, LeaderEpoch, TopicConfig, TopicPartition
+from tidelog.core.reasons import ElectionKind
+from tidelog.core.types import (
+    NO_TOPIC_ID,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicConfig,
+    TopicPartition,
+)
 from tidelog.evidence import process_events as p
 from tidelog.evidence.journals.recorder import EventRecorder
 from tidelog.keeper.client import connect
@@ -310,6 +320,7 @@ def test_isr_changes() -> None:
         ),
         ("shutdown", "epoch", "stop 0\nwait leader 1"),
         ("majority", "majority", "crash 0\nwait leader 1"),
+        ("reassigned", "epoch", "reassign t 1,2\nwait replicas 1,2"),
     ],
 )
 def test_elections_by_kind(kind: str, generation: str, steps: str) -> None:
@@ -335,7 +346,12 @@ def test_new_partitions_and_unclean_elections() -> None:
 def test_every_kind_of_election_is_there_from_the_start() -> None:
     """An alert on a rate cannot see a counter that is born as 1."""
     kinds = read(Bench().core).by("leader_elections_total", "kind")
-    assert kinds == dict.fromkeys(ELECTION_LABELS, 0)
+    assert set(kinds.values()) == {0}
+    state = PartitionState(1, LeaderEpoch(1), (1,), ControllerEpoch(1))
+    for kind in ElectionKind:
+        written = PartitionStateWritten(1, TP, state, kind)
+        (label,) = (name for name, count in observed([written]).elections.items() if count)
+        assert label in kinds
 
 
 def test_controllers_come_and_go() -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench.apache_kafka import ApacheKafka
@@ -19,6 +21,7 @@ from bench.tidelog_up import TidelogUp
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.against import Against
+from tests.broker.running import without_tracebacks
 from tests.clients import raw
 from tests.clients.drivers.aio_kafka import AioKafka
 from tests.clients.drivers.base import Driver
@@ -80,10 +83,13 @@ class Topics:
                 deleted.result(PATIENCE_SECONDS)
 
 
-def start(against: Against, tmp_path_factory: pytest.TempPathFactory) -> TidelogUp | ApacheKafka:
-    """A new cluster of the kind that is tested, started on entering `with`."""
-    folder = tmp_path_factory.mktemp("cluster") / "data"
-    return ApacheKafka(folder) if against.kafka else TidelogUp(folder)
+@contextmanager
+def watched_up(folder: Path, **options: Any) -> Iterator[TidelogUp]:
+    """``tidelog up``, of which no broker may have printed a traceback in the end."""
+    said: list[str] = []
+    with TidelogUp(folder, on_line=said.append, **options) as system:
+        yield system
+    without_tracebacks(said)
 
 
 @pytest.fixture(scope="package")
@@ -91,7 +97,8 @@ def cluster(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Itera
     if against.servers:
         yield Cluster(against.servers)
         return
-    with start(against, tmp_path_factory) as system:
+    folder = tmp_path_factory.mktemp("cluster") / "data"
+    with ApacheKafka(folder) if against.kafka else watched_up(folder) as system:
         yield Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
 
 

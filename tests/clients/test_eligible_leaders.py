@@ -8,9 +8,8 @@ from functools import partial
 import pytest
 from bench.apache_kafka import ApacheKafka, run_tool
 from bench.processes import LOOPBACK, eventually
-from bench.tidelog_up import TidelogUp
 from tests.against import Against
-from tests.clients.conftest import Cluster, Topics
+from tests.clients.conftest import Cluster, Topics, watched_up
 
 DESCRIBED = re.compile(r"Leader: (\S+)\s+Replicas: \S+\s+Isr: (\S*)\s+Elr: (\S*)\s+LastKnownElr: (\S*)")
 
@@ -36,7 +35,7 @@ def test_replica_that_leaves_below_the_minimum_is_eligible(
     with (
         ApacheKafka(folder, own_controller=True)
         if against.kafka
-        else TidelogUp(folder, settings={"tidelog.generation": "elr"})
+        else watched_up(folder, settings={"tidelog.generation": "elr"})
     ) as system:
         addresses = {node.id: f"{LOOPBACK}:{node.port}" for node in system.nodes.values()}
         topic = Topics(Cluster(system.bootstrap_servers)).new(min_insync_replicas=2)

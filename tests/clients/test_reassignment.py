@@ -13,7 +13,7 @@ from bench.apache_kafka import run_tool
 from bench.processes import eventually
 from bench.tidelog_up import TidelogUp
 from kafka.structs import TopicPartition  # type: ignore[import-untyped]
-from tests.clients.conftest import Cluster, Topics
+from tests.clients.conftest import Cluster, Topics, watched_up
 from tests.clients.drivers.base import Outgoing
 from tests.clients.drivers.confluent import Confluent
 
@@ -69,7 +69,7 @@ class Four:
 @pytest.fixture(scope="module")
 def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Four]:
     data = tmp_path_factory.mktemp("four") / "data"
-    with TidelogUp(data, brokers=4) as system:
+    with watched_up(data, brokers=4) as system:
         yield Four(system, data)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from tidelog.core import events as e
 from tidelog.core.reasons import ElectionKind, StateWriteReason
@@ -27,16 +27,8 @@ LATENCY_BOUNDS_US: Final = (
 )
 """Upper ends of the latency buckets. A last bucket without an upper end follows."""
 
-ELECTION_LABELS: Final = (
-    "new",
-    "clean",
-    "unclean",
-    "preferred",
-    "majority",
-    "shutdown",
-    "eligible",
-    "last_known_leader",
-)
+_NEW_PARTITION: Final = "new"
+"""Kind of the election of a partition's first leader."""
 
 
 class ApiFigures:
@@ -88,7 +80,7 @@ class Metrics:
         self.storage_failures = 0
 
         # All kinds exist from the start: a rate() misses the first count of a new series.
-        self.elections: dict[str, int] = dict.fromkeys(ELECTION_LABELS, 0)
+        self.elections = {_NEW_PARTITION: 0} | {_election_label(kind): 0 for kind in ElectionKind}
         self.election_failures = 0
         self.controller_elections = 0
         self.controller_resignations = 0
@@ -165,7 +157,7 @@ class Metrics:
         if isinstance(event.reason, ElectionKind):
             self.elections[_election_label(event.reason)] += 1
         elif event.reason is StateWriteReason.CREATED:
-            self.elections["new"] += 1
+            self.elections[_NEW_PARTITION] += 1
 
     def _election_failed(self, _event: e.ElectionFailed) -> None:
         self.election_failures += 1
@@ -208,20 +200,7 @@ class Metrics:
 
 
 def _election_label(kind: ElectionKind) -> str:
-    match kind:
-        case (
-            ElectionKind.CLEAN
-            | ElectionKind.UNCLEAN
-            | ElectionKind.PREFERRED
-            | ElectionKind.MAJORITY
-            | ElectionKind.ELIGIBLE
-            | ElectionKind.LAST_KNOWN_LEADER
-            | ElectionKind.REASSIGNED
-        ):
-            return kind.value
-        case ElectionKind.CONTROLLED_SHUTDOWN:
-            return "shutdown"
-    assert_never(kind)
+    return "shutdown" if kind is ElectionKind.CONTROLLED_SHUTDOWN else kind.value
 
 
 _COUNTS: dict[type, Callable[[Metrics, Any], None]] = {

@@ -99,8 +99,8 @@ GROUPS: Final[dict[str, tuple[Definition, ...]]] = {
         ),
         _counter(
             "leader_elections",
-            "Elected leaders, by kind: new, clean, preferred, shutdown, majority, or unclean, which loses "
-            "acknowledged records.",
+            "Elected leaders, by kind: new, clean, preferred, majority, shutdown, reassigned, eligible; or "
+            "unclean and last_known_leader, which may lose acknowledged records.",
             readings.elections,
             "kind",
         ),
