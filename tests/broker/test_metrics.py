@@ -347,9 +347,9 @@ def test_every_kind_of_election_is_there_from_the_start() -> None:
     """An alert on a rate cannot see a counter that is born as 1."""
     kinds = read(Bench().core).by("leader_elections_total", "kind")
     assert set(kinds.values()) == {0}
-    state = PartitionState(1, LeaderEpoch(1), (1,), ControllerEpoch(1))
+    state = PartitionState(BrokerId(1), LeaderEpoch(1), (BrokerId(1),), ControllerEpoch(1))
     for kind in ElectionKind:
-        written = PartitionStateWritten(1, TP, state, kind)
+        written = PartitionStateWritten(BrokerId(1), TP, state, kind)
         (label,) = (name for name, count in observed([written]).elections.items() if count)
         assert label in kinds
 

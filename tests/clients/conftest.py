@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -92,13 +92,17 @@ def watched_up(folder: Path, **options: Any) -> Iterator[TidelogUp]:
     without_tracebacks(said)
 
 
+def start(against: Against, folder: Path) -> AbstractContextManager[TidelogUp | ApacheKafka]:
+    """A new cluster of the kind that is tested."""
+    return ApacheKafka(folder) if against.kafka else watched_up(folder)
+
+
 @pytest.fixture(scope="package")
 def cluster(against: Against, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     if against.servers:
         yield Cluster(against.servers)
         return
-    folder = tmp_path_factory.mktemp("cluster") / "data"
-    with ApacheKafka(folder) if against.kafka else watched_up(folder) as system:
+    with start(against, tmp_path_factory.mktemp("cluster") / "data") as system:
         yield Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
 
 

@@ -32,7 +32,7 @@ def replicas(against: Against, tmp_path_factory: pytest.TempPathFactory) -> list
     if against.servers:
         pytest.skip("the files of a cluster that runs elsewhere cannot be read")
     kafka_jars()  # before a cluster is started for nothing
-    with start(against, tmp_path_factory) as system:
+    with start(against, tmp_path_factory.mktemp("cluster") / "data") as system:
         cluster = Cluster(system.bootstrap_servers, [node.data_dir for node in system.nodes.values()])
         topic = Topics(cluster).new(segment_bytes=1_048_576)
         for codec in CODECS:
