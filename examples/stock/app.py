@@ -40,6 +40,9 @@ class Stock:
         row = self._database.execute("select pieces from stock where product = ?", (product,)).fetchone()
         return row[0] if row else 0
 
+    def close(self) -> None:
+        self._database.close()
+
 
 class StockKeeper:
     def __init__(self, config: dict[str, Any], topic: str, group: str, stock: Stock) -> None:

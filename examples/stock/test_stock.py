@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,21 +79,21 @@ def test_the_leader_dies(
     database: str,
 ) -> None:
     deliver(100)
-    watched = Stock(database)
 
     def keep() -> None:
-        stock = Stock(database)
-        start(stock).run(until(lambda: stock.pieces("screw") >= 200))
+        with closing(Stock(database)) as stock:
+            start(stock).run(until(lambda: stock.pieces("screw") >= 200))
 
     keeping = threading.Thread(target=keep)
-    keeping.start()
-    booked_some = until(lambda: watched.pieces("screw") > 0)
-    while not booked_some():
-        time.sleep(0.01)
-    with kafka_faults.kill(kafka_faults.leader_of(kafka_topic)):
-        deliver(100)
-        keeping.join()
-    assert watched.pieces("screw") == 200
+    with closing(Stock(database)) as watched:
+        keeping.start()
+        booked_some = until(lambda: watched.pieces("screw") > 0)
+        while not booked_some():
+            time.sleep(0.01)
+        with kafka_faults.kill(kafka_faults.leader_of(kafka_topic)):
+            deliver(100)
+            keeping.join()
+        assert watched.pieces("screw") == 200
 
 
 def test_the_keeper_itself_dies(
@@ -100,10 +101,11 @@ def test_the_keeper_itself_dies(
 ) -> None:
     """Its disk fails at the 30th movement. The next process goes on with that one."""
     deliver(100)
-    with pytest.raises(DiskFull):
-        start(Breaking(database, at=30)).run(until(lambda: False))
-    assert Stock(database).pieces("screw") == 29
+    with closing(Breaking(database, at=30)) as stock, pytest.raises(DiskFull):
+        start(stock).run(until(lambda: False))
+    with closing(Stock(database)) as stock:
+        assert stock.pieces("screw") == 29
     deliver(1, "the last")
-    stock = Stock(database)
-    start(stock).run(until(lambda: stock.pieces("the last") > 0))
-    assert stock.pieces("screw") == 100
+    with closing(Stock(database)) as stock:
+        start(stock).run(until(lambda: stock.pieces("the last") > 0))
+        assert stock.pieces("screw") == 100
