@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from pathlib import Path
 from string import Formatter
 
 import pytest
@@ -18,6 +19,8 @@ from tidelog.narrate.phrasebook import ENGLISH, LANGUAGES, Phrase, phrasebook, s
 from tidelog.narrate.reasons import why
 from tidelog.pipeline.audit.anomalies import AUDITS
 from tidelog.pipeline.audit.causes.rules import UNEXPLAINED, CauseRule
+from tidelog.pipeline.reconcile.facts import AbsenceCause, Presence
+from tidelog.pipeline.reconcile.report import _HEADS
 from tidelog.scenario.clients.events import ClientFailure
 from tidelog.scenario.remarks import Remark, RemarkKind
 from tidelog.wire.errors import ErrorCode
@@ -102,6 +105,33 @@ def test_the_words_of_causes_are_those_that_audits_use() -> None:
     used = set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", source("pipeline.audit.causes.stories")))
     english, chinese = (phrasebook(language).words["causes"] for language in LANGUAGES)
     assert set(english) == set(chinese) == used
+    for key, template in english.items():
+        assert _fields(chinese[key]) == _fields(template), key
+
+
+def test_the_words_of_findings_are_those_that_audits_use() -> None:
+    """In both languages, with the same fields; and every anomaly has its name."""
+    folder = files("tidelog.pipeline.audit")
+    text = "".join(path.read_text("utf-8") for path in Path(str(folder)).rglob("*.py"))
+    english, chinese = (phrasebook(language).words for language in LANGUAGES)
+    for section, prefix in (("details", "detail"), ("unjudged", "unjudged")):
+        used = set(re.findall(rf"\"({prefix}\.[a-z_]+)\"", text))
+        assert set(english[section]) == set(chinese[section]) == used
+        for key, template in english[section].items():
+            assert _fields(chinese[section][key]) == _fields(template), key
+    for words in (english, chinese):
+        assert set(words["anomalies"]) == {f"anomaly.{each.name}" for each in AUDITS}
+
+
+def test_the_words_of_tables_are_those_that_their_comparison_uses() -> None:
+    """In both languages, with the same fields; facts are called as their JSON calls them."""
+    folder = files("tidelog.pipeline.reconcile")
+    text = "".join(path.read_text("utf-8") for path in Path(str(folder)).rglob("*.py"))
+    used = set(re.findall(r"\"(table\.[a-z_]+)\"", text)) | {f"table.{head}" for head in _HEADS}
+    facts = {f"{kind.__name__}.{each.name}": each.value for kind in (Presence, AbsenceCause) for each in kind}
+    english, chinese = (phrasebook(language).words["table"] for language in LANGUAGES)
+    assert set(english) == set(chinese) == used | set(facts)
+    assert facts.items() <= english.items()
     for key, template in english.items():
         assert _fields(chinese[key]) == _fields(template), key
 

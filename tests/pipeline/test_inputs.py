@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline.planted import FINAL, Case, write
 
+from tidelog.narrate.phrasebook import say
 from tidelog.pipeline.audit.evidence import Need, load
 from tidelog.pipeline.errors import PipelineError
 
@@ -48,7 +49,7 @@ def test_a_torn_file_is_left_out_and_named(evidence: Path) -> None:
     (evidence / "ledger" / "torn.parquet").write_bytes(part.read_bytes()[:100])
     inputs = load(evidence)
     assert [sum(file.rows) for file in inputs.tables["ledger"]] == [1]
-    assert inputs.unjudged == [
+    assert list(map(say, inputs.unjudged)) == [
         "ledger/torn.parquet cannot be read and is left out: it is not a whole Parquet file"
     ]
     # Its sends may be in the log: they are no phantoms.
@@ -61,9 +62,8 @@ def test_segment_files_that_are_gone_are_named(tmp_path: Path) -> None:
     planted = Case("t").send("a", 0).log(0)
     planted.replicas[0]["file"] = "cluster/broker-0/t-0/00000000000000000000.log"
     inputs = load(write(tmp_path / "e", [planted]))
-    assert (
-        "t-0/00000000000000000000.log: the segment file is gone, and its records with it"
-        in inputs.unjudged[0]
+    assert "t-0/00000000000000000000.log: the segment file is gone, and its records with it" in say(
+        inputs.unjudged[0]
     )
 
 
@@ -73,4 +73,4 @@ def test_journals_that_are_left_mean_that_sends_are_missing(evidence: Path) -> N
     (evidence / "journal" / "ledger-p1.slots").write_bytes(b"")
     inputs = load(evidence)
     assert Need.ALL_SENDS not in inputs.facts
-    assert "tidelog evidence recover" in inputs.unjudged[0]
+    assert "tidelog evidence recover" in say(inputs.unjudged[0])

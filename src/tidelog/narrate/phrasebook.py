@@ -1,9 +1,10 @@
 """Phrases, and the books that say them.
 
 ``words/<language>.json`` has a template for each key: under ``phrases``, under ``inside`` (what brokers,
-keeper members and clients know), under ``audit`` (what an audit found), under ``report`` (of its page), and,
-under ``causes`` (of a finding), and, only in English, under ``log`` (lines of a broker's log) and ``verdict``
-(of a run). Causes are counted under their English names; ``cause_rules`` has those names in other languages.
+keeper members and clients know), under ``audit`` (what an audit found), under ``report`` (of its page), under
+``causes`` and ``details`` (of a finding), ``anomalies`` and ``unjudged`` (of an audit), ``table`` (of a topic
+beside a table), and, only in English, under ``log`` (lines of a broker's log) and ``verdict`` (of a run).
+Causes are counted under their English names; ``cause_rules`` has those names in other languages.
 A template names fields in braces. A field is a number, a text that is the same in every language (a name, an
 offset, a list of brokers), or a phrase. Where a language distinguishes one from many, ``|`` separates both
 forms; the field ``count`` decides.
@@ -13,14 +14,18 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
-from collections.abc import Mapping
-from functools import cache, cached_property
+from collections.abc import Iterable, Mapping
+from functools import cache, cached_property, reduce
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from tidelog.faults import FAULTS
 
 LANGUAGES = ("en", "zh")
+_PARTS = (
+    *("phrases", "inside", "audit", "report", "causes"),
+    *("details", "anomalies", "unjudged", "table"),
+)
 
 Fields = Mapping[str, "str | int | Phrase"]
 
@@ -28,6 +33,10 @@ Fields = Mapping[str, "str | int | Phrase"]
 class Phrase(NamedTuple):
     key: str
     fields: Fields = {}  # noqa: RUF012
+
+    @classmethod
+    def of(cls, key: str, /, **fields: str | int | Phrase) -> Phrase:
+        return cls(key, fields)
 
     def as_json(self) -> dict[str, Any]:
         found = {
@@ -62,7 +71,7 @@ class Phrasebook:
     def templates(self) -> dict[str, str]:
         words = self.words
         english = (words.get(part, {}) for part in ("log", "verdict"))
-        both = (words[part] for part in ("phrases", "inside", "audit", "report", "causes"))
+        both = (words[part] for part in _PARTS)
         return dict(ChainMap(*both, *english))
 
     def say(self, phrase: Phrase) -> str:
@@ -91,3 +100,8 @@ say = ENGLISH.say
 def words(key: str, /, **fields: str | int | Phrase) -> str:
     """A phrase in English, at once."""
     return say(Phrase(key, fields))
+
+
+def joined(phrases: Iterable[Phrase], by: str) -> Phrase:
+    """One after the other. `by` is the key of a phrase that has a `first` and a `second`."""
+    return reduce(lambda first, second: Phrase.of(by, first=first, second=second), phrases)

@@ -37,7 +37,10 @@ def test_the_command(spark: SparkSession, tmp_path: Path, capsys: pytest.Capture
     assert audit_table(options) == 1
     page = options.report.read_text("utf-8")
     options.report = None
-    for shown in ("2 offsets lost in the pipeline, 1 twice", "77.7778 %", "3 to 4", "t-0 offset 3"):
+    for shown in (
+        *("2 offsets lost in the pipeline, 1 twice", "77.7778 %", "3 to 4", "t-0 offset 3"),
+        *("流水线丢失 2 个位移，1 个重复", "3 至 4", "t-0 位移 3"),
+    ):
         assert shown in page
     out = " ".join(capsys.readouterr().out.split())  # however it is wrapped
     assert "2 offsets lost in the pipeline, 1 twice" in out

@@ -39,6 +39,7 @@ from tidelog.evidence.tables import (
     TRANSACTIONS,
     Table,
 )
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.files import Place
 
@@ -59,15 +60,13 @@ class Need(StrEnum):
 
 
 ABSENT: Final = {
-    Need.SENDS: "the ledger is empty",
-    Need.ALL_SENDS: "the ledger is not whole",
-    Need.READS: "no consumer read anything",
-    Need.FINAL_READ: "there was no final read",
-    Need.REPLICA_LOGS: "there are no replica logs",
-    Need.FINAL_LOG: "neither replica logs nor a final read show what the topic holds",
-    Need.EVENTS: "there are no events of brokers",
-    Need.BROKER_LOGS: "there are no log files of brokers",
-    Need.LOG_FOLDERS: "the log folders are not those of a cluster that was imported",
+    Need.SENDS: Phrase("unjudged.no_sends"),
+    Need.ALL_SENDS: Phrase("unjudged.not_all_sends"),
+    Need.READS: Phrase("unjudged.no_reads"),
+    Need.FINAL_READ: Phrase("unjudged.no_final_read"),
+    Need.REPLICA_LOGS: Phrase("unjudged.no_replica_logs"),
+    Need.FINAL_LOG: Phrase("unjudged.no_final_log"),
+    Need.EVENTS: Phrase("unjudged.no_events"),
 }
 """Why an audit cannot run, by what it needs."""
 
@@ -107,10 +106,10 @@ class Evidence:
     client_events: list[dict[str, Any]]
     transactions: list[dict[str, Any]]
     """Those that are open in imported logs."""
-    unjudged: list[str] = field(default_factory=list)
+    unjudged: list[Phrase] = field(default_factory=list)
     """What cannot be judged, and why."""
     facts: set[Need] = field(default_factory=set)
-    unreadable: list[str] = field(default_factory=list)
+    unreadable: list[Phrase] = field(default_factory=list)
     """Files that hold sends, reads or records, and cannot be read: without them nothing is conclusive."""
     left_out: set[str] = field(default_factory=set)
     """Parquet files that cannot be read."""
@@ -129,17 +128,19 @@ class Evidence:
         watermark together for a quarter of a second. The simulator has one clock, and holds nothing back."""
         return 0 if self.manifest.stage == _SIM else _SLACK_US
 
-    def lacks(self, what: str, why: str) -> None:
-        said = f"{what}: {why}"
+    def lacks(self, said: Phrase) -> None:
         if said not in self.unjudged:
             self.unjudged.append(said)
+
+    def cannot_read(self, said: Phrase) -> None:
+        self.unreadable.append(said)
+        self.lacks(said)
 
     def without(self, names: Collection[str], why: dict[str, str]) -> None:
         """Leave out Parquet files that turned out to be unreadable."""
         for name in sorted(names):
             self.left_out.add(name)
-            self.unjudged.append(_left_out(name, why[name]))
-            self.unreadable.append(self.unjudged[-1])
+            self.cannot_read(_left_out(name, why[name]))
         for table, files in self.tables.items():
             self.tables[table] = [file for file in files if file.name not in names]
         kept = _facts(self.tables, self.replicas, self.events, self.manifest) | {Need.BROKER_LOGS}
@@ -182,7 +183,7 @@ def load(folder: str | Path | Place) -> Evidence:
     """Open the evidence in a folder. Raises `PipelineError` if it is none."""
     place = folder if isinstance(folder, Place) else Place.of(folder)
     manifest = read_manifest(place)
-    unjudged: list[str] = []
+    unjudged: list[Phrase] = []
     tables: dict[str, list[TableFile]] = {}
     left_out: set[str] = set()
     for table in (LEDGER, READS, RECORDS):
@@ -212,7 +213,7 @@ def load(folder: str | Path | Place) -> Evidence:
     _look_for_segments(found)
     _look_for_replicas(found)
     found.facts = _facts(tables, replicas, events, manifest)
-    found.lose(unreadable)
+    found.lose(left_out)
     if broker_logs(place):
         found.facts.add(Need.BROKER_LOGS)
     _note_the_state(found)
@@ -230,8 +231,8 @@ def _look_for_segments(found: Evidence) -> None:
             found.sizes[name] = folders[folder][base]
         else:
             found.gone.add(name)
-            what = "empty" if base in folders[folder] else "gone"
-            found.unjudged.append(f"{name}: the segment file is {what}, and its records with it")
+            key = "unjudged.segment_empty" if base in folders[folder] else "unjudged.segment_gone"
+            found.lacks(Phrase.of(key, file=name))
 
 
 def _look_for_replicas(found: Evidence) -> None:
@@ -240,8 +241,7 @@ def _look_for_replicas(found: Evidence) -> None:
     manifest = found.manifest
     ours = manifest.state == COMPLETE and any(broker.get("data_dir") for broker in manifest.brokers)
     if ours and not (found.replicas or found.unreadable or manifest.missing):
-        found.unjudged.append(f"{REPLICAS.name}: the table is gone, and with it where the brokers' logs are")
-        found.unreadable.append(found.unjudged[-1])
+        found.cannot_read(Phrase.of("unjudged.no_replicas", table=REPLICAS.name))
 
 
 def _facts(
@@ -275,16 +275,14 @@ def _note_the_state(found: Evidence) -> None:
     """What the manifest itself says about how much of the trial is there."""
     manifest = found.manifest
     if manifest.state != COMPLETE:
-        found.unjudged.append(f"the trial's state is {manifest.state}: the verdict is about what it left")
+        found.lacks(Phrase.of("unjudged.trial_state", state=manifest.state))
     if not manifest.kept and any(name.endswith(".slots") for name in found.place.listed("journal")):
         found.facts.discard(Need.ALL_SENDS)
-        found.lacks(
-            "sends and reads of the last moments",
-            f"they are still in journals; tidelog evidence recover {found.place} turns them into tables",
-        )
+        found.lacks(Phrase.of("unjudged.in_journals", folder=str(found.place)))
     for entry in manifest.missing:
         if entry.get("what") != "segment files":
-            found.lacks(entry.get("what", "something"), entry.get("why", "no reason was recorded"))
+            what, why = entry.get("what", "something"), entry.get("why", "no reason was recorded")
+            found.lacks(Phrase.of("unjudged.missing", what=what, why=why))
 
 
 def broker_logs(place: Place) -> dict[int, str]:
@@ -343,7 +341,7 @@ def _from_footer(footer: Any, table: Table) -> tuple[bool, bool, int | None, int
     return given["transaction"], given["key"], min(begins, default=None), max(ends, default=None)
 
 
-def _table(place: Place, table: Table, unjudged: list[str]) -> Any:
+def _table(place: Place, table: Table, unjudged: list[Phrase]) -> Any:
     """A small table as a whole."""
     schema = arrow_schema(table)
     parts = []
@@ -361,11 +359,11 @@ def _damage(error: Exception) -> str:
     return "it is not a whole Parquet file" if isinstance(error, pa.ArrowInvalid) else first_line(error)
 
 
-def _left_out(name: str, why: str) -> str:
-    return f"{name} cannot be read and is left out: {why}"
+def _left_out(name: str, why: str) -> Phrase:
+    return Phrase.of("unjudged.left_out", file=name, why=why)
 
 
-def _rows(place: Place, table: Table, unjudged: list[str]) -> list[dict[str, Any]]:
+def _rows(place: Place, table: Table, unjudged: list[Phrase]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = _table(place, table, unjudged).to_pylist()
     return found
 

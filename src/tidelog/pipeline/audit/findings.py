@@ -7,6 +7,7 @@ Rules of the file:
   handed to the client and `until_us` when its outcome was known; of a read, `time_us` is when the poll
   returned; of a window, they are its beginning and its end.
 * A column that a kind has nothing to say about is null.
+* `detail` is a phrase of `narrate`: the table has it in English, examples as a phrase too.
 * A kernel writes its findings to a file of their own and hands back their `Tally`, whose size is bounded.
 """
 
@@ -19,6 +20,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 import pyarrow as pa  # type: ignore[import-untyped]
+
+from tidelog.narrate.phrasebook import Phrase, say
 
 VIOLATION: Final = "violation"
 NOTICE: Final = "notice"
@@ -98,7 +101,7 @@ class Finding:
     time_us: int | None = None
     until_us: int | None = None
     count: int | None = None
-    detail: str | None = None
+    detail: Phrase | None = None
     circumstance: Circumstance | None = None
     facts: Facts | None = None
 
@@ -199,7 +202,10 @@ class Tally:
 
 def _example(row: Example) -> Example:
     known = {name: each for name, each in row.items() if each is not None and name != "anomaly"}
-    return known | {"story": row["story"].as_json()}
+    phrases = {"story": row["story"].as_json()}
+    if (said := known.pop("said", None)) is not None:
+        phrases["said"] = said.as_json()
+    return known | phrases
 
 
 _FIELDS: Final = tuple(f.name for f in fields(Finding) if f.name not in ("part", "facts"))
@@ -220,6 +226,8 @@ class FindingWriter:
         if finding.anomaly not in context.audits:
             return
         row: Example = {name: getattr(finding, name) for name in _FIELDS}
+        if finding.detail is not None:
+            row["said"], row["detail"] = finding.detail, say(finding.detail)
         if finding.part is None:
             row["topic"] = row["partition"] = None
         else:
@@ -236,7 +244,7 @@ class FindingWriter:
             self.add(finding)
 
     def _flush(self) -> None:
-        table = pa.Table.from_pylist(self._rows, schema=SCHEMA)  # without their stories
+        table = pa.Table.from_pylist(self._rows, schema=SCHEMA)  # without phrases
         self._context.target.write_table(f"anomalies/{self._name}-{self._files:04}.parquet", table)
         self._files += 1
         self._rows.clear()

@@ -23,6 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.evidence.tables import LEDGER, READS
+from tidelog.narrate.phrasebook import Phrase, joined, say
 from tidelog.pipeline.audit import log_folders, transactions
 from tidelog.pipeline.audit.anomalies import AUDITS, Audit
 from tidelog.pipeline.audit.context import Axis, Context, make_context
@@ -145,11 +146,8 @@ class _Job:
         name_what_is_not_judged(evidence, context, summed, second)
         verdict.judged = [audit.name for audit in runnable if audit.name not in self._failed]
         verdict.sum_up(tally)
-        verdict.unreadable = [*evidence.unreadable, *self._unreadable(context, summed)]
-        for words in verdict.unreadable:
-            if words not in evidence.unjudged:
-                evidence.unjudged.append(words)
-        verdict.unjudged = list(evidence.unjudged)
+        self._note_unreadable(context, summed)
+        verdict.could_not_judge(evidence.unjudged, evidence.unreadable)
         self._progress(1.0, self._rows)
         return Judgement(verdict, context, summed, tally, context.axis, windows)
 
@@ -157,41 +155,42 @@ class _Job:
         found, facts, unheard = [], self._evidence.facts, []
         for audit in self._audits:
             missing = audit.needs - facts
-            absent = [ABSENT[need] for need in sorted(missing) if need not in _SILENT]
+            absent = [ABSENT[need] for need in sorted(missing - _SILENT)]
             if absent and not self._evidence.manifest.keeps_ledger:
                 unheard.append(audit.name)
             elif absent and Need.LOG_FOLDERS not in missing:
-                self._evidence.lacks(audit.name, " and ".join(absent))
+                self._lacks(audit.name, joined(absent, "unjudged.and"))
             elif audit.needs <= facts and self._can_run(audit.name):
                 found.append(audit)
         if unheard:
             self._evidence.lacks(
-                ", ".join(unheard), "log folders do not say what clients sent, heard and read"
+                Phrase.of("unjudged.unheard", audits=joined(map(_named, unheard), "unjudged.comma"))
             )
         if not found:
-            why = (
-                "; ".join(self._evidence.unjudged[:1]) or "the evidence has neither sends nor reads nor logs"
-            )
-            raise NothingToJudge(f"there is nothing to judge: {why}")
+            reasons = self._evidence.unjudged or [Phrase("unjudged.nothing_there")]
+            raise NothingToJudge(f"there is nothing to judge: {say(reasons[0])}")
         return found
+
+    def _lacks(self, audit: str, why: Phrase) -> None:
+        self._evidence.lacks(Phrase.of("unjudged.audit", audit=_named(audit), why=why))
 
     def _can_run(self, name: str) -> bool:
         """What needs one of several things."""
         facts, manifest = self._evidence.facts, self._evidence.manifest
         transactional = any(file.transactional for file in self._evidence.tables[LEDGER.name])
         if name == "unseen" and manifest.kept:
-            self._evidence.lacks(name, "the applications go on: what was not read yet may be read later")
+            self._lacks(name, Phrase("unjudged.may_be_read_later"))
             return False
         if name == "unseen" and Need.REPLICA_LOGS not in facts and manifest.reads_to_end:
-            self._evidence.lacks(name, ABSENT[Need.REPLICA_LOGS])
+            self._lacks(name, ABSENT[Need.REPLICA_LOGS])
             return False
         if name == "precommitted read" and Need.EVENTS not in facts:
             if not transactional:
-                self._evidence.lacks(name, ABSENT[Need.EVENTS])
+                self._lacks(name, ABSENT[Need.EVENTS])
                 return False
-            self._evidence.lacks("reads above the high watermark", ABSENT[Need.EVENTS])
+            self._evidence.lacks(Phrase.of("unjudged.early_reads", why=ABSENT[Need.EVENTS]))
         if name in ("write cycle", "circular information") and transactional and Need.FINAL_LOG not in facts:
-            self._evidence.lacks(name, ABSENT[Need.FINAL_LOG])
+            self._lacks(name, ABSENT[Need.FINAL_LOG])
             return False
         if name == "unavailable":
             return bool({Need.SENDS, Need.EVENTS} & facts) or len(self._audits) > 1
@@ -358,24 +357,20 @@ class _Job:
         except Exception as error:
             self._failed.update(audits)
             for name in audits:
-                self._evidence.lacks(name, first_line(error))
+                self._lacks(name, Phrase.of("unjudged.failed", error=first_line(error)))
 
     def _judge_clocks(
         self, context: Context, summed: Summed, skewed: Mapping[int, int], writer: FindingWriter
     ) -> None:
         evidence = self._evidence
-        kept, words = judge_early(context, summed.early, summed.early_count, skewed)
+        kept, unjudged = judge_early(context, summed.early, summed.early_count, skewed)
         writer.add_all(kept)
-        for what, why in words:
-            evidence.lacks(what, why)
+        for said in unjudged:
+            evidence.lacks(said)
         promised = sum(result.judged.promised for result in summed.ledgers)
         judged = sum(result.judged.judged for result in summed.ledgers)
         if promised > judged and "acknowledged below promise" in context.audits:
-            evidence.lacks(
-                f"{promised - judged:,} of {promised:,} acknowledgements with acks=all, "
-                "whether enough replicas had them",
-                "no leader recorded a move of its high watermark that committed them",
-            )
+            evidence.lacks(Phrase.of("unjudged.promises", count=promised - judged, all=promised))
 
     def _judge_transactions(self, context: Context, second: SecondRound, writer: FindingWriter) -> None:
         pieces = [
@@ -385,9 +380,7 @@ class _Job:
             return
         evidence = self._evidence
         if sum(piece.rows for piece in pieces) > transactions.ROWS_MAX:
-            evidence.lacks(
-                "cycles of transactions", f"there are more than {transactions.ROWS_MAX:,} steps of them"
-            )
+            evidence.lacks(Phrase.of("unjudged.cycles", most=transactions.ROWS_MAX))
             return
         sends: list[transactions.Step] = []
         reads: list[transactions.Step] = []
@@ -398,20 +391,26 @@ class _Job:
         if Need.FINAL_LOG in evidence.facts:
             found, unjudged = transactions.circles(context, sends, reads, second.real_offset)
             writer.add_all(found)
-            for what, why in unjudged:
-                evidence.lacks(what, why)
+            for said in unjudged:
+                evidence.lacks(said)
 
-    def _unreadable(self, context: Context, summed: Summed) -> list[str]:
+    def _note_unreadable(self, context: Context, summed: Summed) -> None:
         """Partitions that acknowledged something, whose records exist and cannot be read on any replica."""
         promised = (
             set().union(*(result.acknowledged for result in summed.ledgers)) if summed.ledgers else set()
         )
-        found, problems = [], sorted(summed.problems, key=lambda problem: problem.order)
+        problems = sorted(summed.problems, key=lambda problem: problem.order)
         for part in context.parts:
             if part.number in promised and part.replicas and part.broker is None:
                 why = next((each.damage.words for each in problems if each.part == part.number), None)
                 files = [name for r in part.replicas.values() for _, name in r.files]
                 gone = [name for name in files if name in self._evidence.gone]
-                said = why or (f"{gone[0]} is gone" if gone else "no replica that may lead is there")
-                found.append(f"the records of {part.topic}-{part.partition} exist and cannot be read: {said}")
-        return found
+                said: Phrase | str = why or (
+                    Phrase.of("unjudged.file_gone", file=gone[0]) if gone else Phrase("unjudged.no_candidate")
+                )
+                place = f"{part.topic}-{part.partition}"
+                self._evidence.cannot_read(Phrase.of("unjudged.unreadable", partition=place, why=said))
+
+
+def _named(audit: str) -> Phrase:
+    return Phrase(f"anomaly.{audit}")

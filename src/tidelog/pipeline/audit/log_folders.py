@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tidelog.core.reasons import ElectionKind
 from tidelog.evidence.importers.kafka.coordinator_log import ONGOING
-from tidelog.narrate.numbers import counted
+from tidelog.narrate.phrasebook import Phrase, joined
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Circumstance, Finding
 from tidelog.pipeline.audit.kernels.replicas import SHORT_MAX
 from tidelog.pipeline.audit.partitions import Part, Place, Replica
@@ -37,7 +37,8 @@ def cut_off(parts: Iterable[Part]) -> Iterator[Finding]:
             short = replica.high_watermark - replica.end
             told = replica.in_sync and part.broker is not None and part.end - replica.end > SHORT_MAX
             if short > 0 and not told and not replica.end_is_open:
-                where = f"ends at {replica.end}, below" if replica.files else "has no log of it any more, but"
+                key = "detail.cut_off" if replica.files else "detail.log_lost"
+                facts = {"end": replica.end, "mark": replica.high_watermark, "count": short}
                 yield Finding(
                     "missing copy",
                     VIOLATION,
@@ -45,8 +46,7 @@ def cut_off(parts: Iterable[Part]) -> Iterator[Finding]:
                     replica.end,
                     broker=broker,
                     count=short,
-                    detail=f"broker {broker} {where} its own high watermark {replica.high_watermark}: "
-                    f"{counted(short, 'committed record')} are gone from its end",
+                    detail=Phrase(key, {"broker": broker, **facts}),
                 )
 
 
@@ -78,7 +78,7 @@ def _holds(spans: Sequence[tuple[int, int]], low: int, high: int) -> bool:
 
 
 def _hole(part: Part, broker: int, low: int, high: int, elsewhere: bool) -> Finding:
-    other = "another replica holds them" if elsewhere else "no replica here holds them"
+    key = "detail.segment_missing_here" if elsewhere else "detail.segment_missing"
     return Finding(
         "missing copy",
         VIOLATION,
@@ -86,8 +86,7 @@ def _hole(part: Part, broker: int, low: int, high: int, elsewhere: bool) -> Find
         low,
         broker=broker,
         count=high - low,
-        detail=f"broker {broker} lacks the offsets {low} to {high - 1} in the middle of its log: "
-        f"a segment is missing, and {other}",
+        detail=Phrase.of(key, broker=broker, first=low, last=high - 1),
     )
 
 
@@ -111,8 +110,12 @@ def too_few(
                 VIOLATION,
                 part.number,
                 count=len(whole),
-                detail=f"{counted(len(whole), 'whole replica')} of {len(part.replicas)}, "
-                f"and min.insync.replicas is {part.min_insync}",
+                detail=Phrase.of(
+                    "detail.too_few_copies",
+                    count=len(whole),
+                    all=len(part.replicas),
+                    least=part.min_insync,
+                ),
             )
 
 
@@ -150,26 +153,26 @@ def _unclean(
 ) -> Finding:
     epoch = row["leader_epoch"]
     last_known = row["rule"] == ElectionKind.LAST_KNOWN_LEADER
-    what = "as the last known leader, neither in sync nor eligible" if last_known else "without being in sync"
-    words = f"broker {row['leader']} was elected in epoch {epoch} {what}"
+    key = "detail.last_known_elected" if last_known else "detail.unclean_elected"
+    elected = Phrase.of(key, broker=row["leader"], epoch=epoch)
+    told = [elected if start is None else Phrase.of("detail.elected_at", elected=elected, offset=start)]
     lost = committed = 0
     if start is not None:
-        words += f", at offset {start}"
         for replica in part.replicas.values():
             # A replica that has no record of this epoch or a later one is still on the branch of before.
             older = not any(each >= epoch for each in epochs.get((*part.place, replica.broker), ()))
             if older and replica.end > start:
                 lost = max(lost, replica.end - start)
                 committed = max(committed, replica.high_watermark - start)
-                held = counted(replica.end - start, "record")
-                words += f"; broker {replica.broker} still holds {held} of before"
+                held = replica.end - start
+                told.append(Phrase.of("detail.still_holds", broker=replica.broker, count=held))
         for cut in cuts:
             if cut["log_end_offset"] == start and cut["time_ms"] >= row["time_ms"]:
                 gone = cut["previous_log_end_offset"] - start
                 lost = max(lost, gone)
-                words += f"; broker {cut['broker']} truncated {counted(gone, 'record')}"
+                told.append(Phrase.of("detail.truncated_records", broker=cut["broker"], count=gone))
     if committed > 0:
-        words += f"; {counted(committed, 'record')} of them had been committed"
+        told.append(Phrase.of("detail.had_been_committed", count=committed))
     return Finding(
         "unclean election",
         VIOLATION if committed > 0 else NOTICE,
@@ -179,7 +182,7 @@ def _unclean(
         broker=row["leader"],
         time_us=row["time_ms"] * 1000,
         count=max(lost, committed) or None,
-        detail=words,
+        detail=joined(told, "detail.then"),
         circumstance=Circumstance.LAST_KNOWN_LEADER if last_known else None,
     )
 
@@ -204,19 +207,24 @@ def hanging(parts: Iterable[Part], rows: Iterable[Row], now_ms: int) -> Iterator
 def _hanging(part: Part, row: Row, now_ms: int) -> Finding:
     state, replica = row["coordinator_state"], part.replicas.get(row["broker"])
     name = row["transactional_id"] or f"producer {row['producer_id']}"
-    behind = _behind(part, replica, row["first_offset"])
-    waits = f"consumers with isolation.level=read_committed wait at {row['first_offset']}, {behind} behind"
+    facts = {
+        "transaction": name,
+        "first": row["first_offset"],
+        "last": row["last_offset"],
+        "count": _behind(part, replica, row["first_offset"]),
+    }
     kept = row["coordinator_epoch"] == row["producer_epoch"] and row["coordinator_lists_partition"]
     overdue = row["timeout_ms"] is not None and now_ms - row["last_ms"] > 2 * row["timeout_ms"]
     if state is None:
         severity, circumstance = NOTICE, Circumstance.COORDINATOR_ABSENT
-        words = "what its coordinator knew at that moment is not here"
+        said = Phrase("detail.coordinator_absent")
     elif state in ONGOING and kept and not overdue:
         severity, circumstance = NOTICE, Circumstance.TRANSACTION_OPEN
-        words = f"its coordinator says {state}"
+        said = Phrase.of("detail.coordinator_says", state=state)
     else:
         severity, circumstance = VIOLATION, Circumstance.TRANSACTION_HANGS
-        words = f"its coordinator says {state}" + (", far beyond its timeout" if overdue else "")
+        key = "detail.coordinator_says_overdue" if overdue else "detail.coordinator_says"
+        said = Phrase.of(key, state=state)
     return Finding(
         "hanging transaction",
         severity,
@@ -226,12 +234,11 @@ def _hanging(part: Part, row: Row, now_ms: int) -> Finding:
         producer=name,
         time_us=row["last_ms"] * 1000,
         count=row["last_offset"] - row["first_offset"] + 1,
-        detail=f"{name}: offsets {row['first_offset']} to {row['last_offset']} have no marker, "
-        f"and {words}; {waits}",
+        detail=Phrase("detail.hanging", {**facts, "said": said}),
         circumstance=circumstance,
     )
 
 
-def _behind(part: Part, replica: Replica | None, offset: int) -> str:
+def _behind(part: Part, replica: Replica | None, offset: int) -> int:
     end = part.end if replica is None else max(part.end, replica.high_watermark)
-    return counted(max(end - offset, 0), "record")
+    return max(end - offset, 0)

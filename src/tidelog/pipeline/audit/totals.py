@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tidelog.narrate.numbers import counted
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Evidence, Need, broker_logs
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Finding
+from tidelog.pipeline.audit.kernels.hashes import STRETCH
 from tidelog.pipeline.audit.kernels.log_piece import ReplicaDamage
 from tidelog.pipeline.audit.rounds.one import Summed
 from tidelog.pipeline.audit.rounds.two import SecondRound
@@ -56,14 +57,14 @@ def _count_sends(evidence: Evidence, found: Summed) -> dict[str, Any]:
     if missing:
         evidence.facts.discard(Need.ALL_SENDS)
         named = ", ".join(f"{name} ({count:,})" for name, count in list(missing.items())[:5])
-        evidence.lacks(f"{sum(missing.values()):,} sends", f"the ledger has gaps in the numbers of {named}")
+        evidence.lacks(Phrase.of("unjudged.gaps", count=sum(missing.values()), producers=named))
     clients = evidence.manifest.clients
     producers = {c["name"] for c in clients if c.get("role") == "producer" and "name" in c}
     if silent := sorted(producers - seen.keys()):
         evidence.facts.discard(Need.ALL_SENDS)
-        evidence.lacks(f"sends of {', '.join(silent[:5])}", "the ledger has none of them")
+        evidence.lacks(Phrase.of("unjudged.silent_producers", producers=", ".join(silent[:5])))
     if unnamed := sum(result.unnamed for result in found.ledgers):
-        evidence.lacks(f"{unnamed:,} sends without a value", "nothing tells them from each other")
+        evidence.lacks(Phrase.of("unjudged.without_value", count=unnamed))
     counted = {"total": sum(outcomes.values()), **outcomes, "by_acks": by_acks, "producers": len(seen)}
     if transactional := sum(result.transactional for result in found.ledgers):
         counted["in_transactions"] = transactional
@@ -73,48 +74,31 @@ def _count_sends(evidence: Evidence, found: Summed) -> dict[str, Any]:
 def name_what_is_not_judged(evidence: Evidence, context: Context, found: Summed, second: SecondRound) -> None:
     """What the audits passed over, as far as the evidence has any of it."""
     if found.unplaced_reads:
-        evidence.lacks(
-            f"the place of {found.unplaced_reads:,} reads", "the position of their consumer was not recorded"
-        )
+        evidence.lacks(Phrase.of("unjudged.unplaced_reads", count=found.unplaced_reads))
     if more := found.long_count - len(found.long_jumps):
-        evidence.lacks(
-            f"{more:,} moves of consumers over more than 4,096 offsets", "only the first are looked at"
-        )
+        evidence.lacks(Phrase.of("unjudged.long_moves", count=more, offsets=STRETCH))
     if Need.FINAL_LOG not in evidence.facts or Need.SENDS not in evidence.facts:
         return
     if second.unread:
-        evidence.lacks(
-            f"losses among {second.unread:,} acknowledged sends",
-            "no watched consumer read anything at their offsets, and there are no replica logs",
-        )
+        evidence.lacks(Phrase.of("unjudged.unread", count=second.unread))
     if second.repeated:
-        evidence.lacks(
-            f"{second.repeated:,} values that were sent more than once", "nothing tells their sends apart"
-        )
+        evidence.lacks(Phrase.of("unjudged.repeated", count=second.repeated))
     for topic in sorted({part.topic for part in context.parts if part.compacted}):
         taken = sum(
             count for number, count in second.compacted.items() if context.parts[number].topic == topic
         )
-        evidence.lacks(
-            f"losses in {topic} of records whose key was written again",
-            f"it is compacted: {taken:,} of them are gone, and may go",
-        )
+        evidence.lacks(Phrase.of("unjudged.compacted", topic=topic, count=taken))
     deleted = Counter(
         part.topic
         for part in context.parts
         if part.known and part.start > 0 and not (context.kept and part.broker is None)
     )
     for topic, partitions in sorted(deleted.items()):
-        evidence.lacks(
-            f"records of {topic} below the start of its log, in {counted(partitions, 'partition')}",
-            "they were deleted",
-        )
+        evidence.lacks(Phrase.of("unjudged.deleted", topic=topic, count=partitions))
     if unknown := len(set().union(*(result.unplaced for result in found.ledgers))):
-        evidence.lacks(
-            f"what was sent to {counted(unknown, 'partition')}", "nothing shows what they hold at the end"
-        )
-        if any(result.unplaced_promises for result in found.ledgers):
-            evidence.unreadable.append(evidence.unjudged[-1])
+        said = Phrase.of("unjudged.unknown_end", count=unknown)
+        promised = any(result.unplaced_promises for result in found.ledgers)
+        (evidence.cannot_read if promised else evidence.lacks)(said)
 
 
 # ---------------------------------------------------------------- what is broken on disk
@@ -139,7 +123,12 @@ def damage(context: Context, found: Summed) -> Iterator[Finding]:
             part.number,
             base,
             broker=broker,
-            detail=f"broker {broker}'s replica of {part.topic}-{part.partition}: {problem.damage.words}",
+            detail=Phrase.of(
+                "detail.unreadable",
+                broker=broker,
+                partition=f"{part.topic}-{part.partition}",
+                why=problem.damage.words,
+            ),
         )
 
 
@@ -164,5 +153,5 @@ def exceptions(evidence: Evidence) -> Iterator[Finding]:
             None,
             broker=broker,
             count=len(starts),
-            detail=f"{name}: {last.strip()[:300]}",
+            detail=Phrase.of("detail.logged", file=name, line=last.strip()[:300]),
         )

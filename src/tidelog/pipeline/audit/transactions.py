@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.evidence.tables import LEDGER
+from tidelog.narrate.phrasebook import Phrase, joined
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.cycles import READS as READ_EDGE
 from tidelog.pipeline.audit.cycles import WRITES, Edge, knots, merged
@@ -145,7 +146,7 @@ def its_own(sends: Sequence[Step], reads: Sequence[Step]) -> Iterator[Finding]:
             value,
             consumer=consumer,
             time_us=read.at_us,
-            detail=f"{consumer} read it inside of {transaction}, which had sent it",
+            detail=Phrase.of("detail.read_its_own", consumer=consumer, transaction=transaction),
         )
 
 
@@ -168,7 +169,7 @@ class Dependency:
 
 def circles(
     context: Context, sends: Sequence[Step], reads: Sequence[Step], real_offset: dict[int, int]
-) -> tuple[list[Finding], list[tuple[str, str]]]:
+) -> tuple[list[Finding], list[Phrase]]:
     """Knots of transactions; and what was not judged, and why. `real_offset` has the offsets of sends that
     are not where they were acknowledged. Values that were sent more than once have no place."""
     sent = Counter(send.value for send in sends)
@@ -184,19 +185,15 @@ def circles(
         writes.append((send.part, place, send.transaction, send.value))
     unjudged = []
     if unplaced:
-        unjudged.append((f"the order of {unplaced:,} sends in transactions", "their offsets are not known"))
+        unjudged.append(Phrase.of("unjudged.unplaced_in_transactions", count=unplaced))
     edges = list(_edges(writes, reads, at_us))
     found: list[Finding] = []
     for reads_alone in (True, False):
         chosen = [edge for edge in edges if edge.kind == READ_EDGE] if reads_alone else edges
         for island in _islands(chosen, at_us):
             if len(island) > EDGES_MAX:
-                what = "cycles of reads" if reads_alone else "cycles that need the order of writes"
-                why = (
-                    f"{len(island):,} dependencies of transactions lie in one stretch of time without a "
-                    f"pause, of which {EDGES_MAX:,} can be held"
-                )
-                unjudged.append((what, why))
+                key = "unjudged.cycles_of_reads" if reads_alone else "unjudged.cycles_of_writes"
+                unjudged.append(Phrase.of(key, dependencies=len(island), most=EDGES_MAX))
                 continue
             found += _knots(context, island, at_us, reads_alone=reads_alone)
     return found, unjudged
@@ -263,21 +260,19 @@ def _knots(
             time_us=min(times),
             until_us=max(times),
             count=len(knot.members),
-            detail=_words(context, rows, len(knot.members) - len(rows)),
+            detail=_told(context, rows, len(knot.members) - len(rows)),
         )
 
 
-def _words(context: Context, cycle: list[Dependency], others: int) -> str:
-    parts = [cycle[0].source]
+def _told(context: Context, cycle: list[Dependency], others: int) -> Phrase:
+    parts = [Phrase.of("detail.value", value=cycle[0].source)]
     for row in cycle[:_SHOWN_MAX]:
         part = context.parts[row.part]
         place = f"{part.topic}-{part.partition}"
-        if row.kind == WRITES:
-            why = f"both wrote {place}: offsets {row.source_offset}, {row.target_offset}"
-        else:
-            why = f"which read {place} offset {row.target_offset}"
-        parts.append(f"{row.target} ({why})")
-    told = " → ".join(parts)
+        key = "detail.both_wrote" if row.kind == WRITES else "detail.which_read"
+        offsets = {"first": row.source_offset, "second": row.target_offset}
+        parts.append(Phrase(key, {"transaction": row.target, "partition": place, **offsets}))
     if len(cycle) > _SHOWN_MAX:
-        told += f" → … and {len(cycle) - _SHOWN_MAX} more"
-    return f"{told}; {others} more transactions are tied up with these" if others else told
+        parts.append(Phrase.of("detail.more_of_cycle", count=len(cycle) - _SHOWN_MAX))
+    told = joined(parts, "detail.before")
+    return Phrase.of("detail.tied_up", cycle=told, count=others) if others else told

@@ -11,10 +11,12 @@ Rules of the file:
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from tidelog.errors import reason
+from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Tally
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.files import Place
@@ -32,6 +34,8 @@ class Verdict:
     """The audits that ran."""
     unjudged: list[str] = field(default_factory=list)
     """What could not be judged, and why."""
+    not_judged: list[dict[str, Any]] = field(default_factory=list)
+    """The same as phrases."""
     unreadable: list[str] = field(default_factory=list)
     """Records that exist and could not be read, and why: without them nothing is conclusive."""
     totals: dict[str, Any] = field(default_factory=dict)
@@ -64,6 +68,10 @@ class Verdict:
     @property
     def unexplained(self) -> int:
         return sum(cause["count"] for cause in self.causes if not cause["explained"])
+
+    def could_not_judge(self, unjudged: Sequence[Phrase], unreadable: Sequence[Phrase]) -> None:
+        self.unjudged, self.unreadable = list(map(say, unjudged)), list(map(say, unreadable))
+        self.not_judged = [said.as_json() for said in unjudged]
 
     def sum_up(self, tally: Tally) -> None:
         self.counts = {name: {VIOLATION: 0, NOTICE: 0} for name in self.judged}

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Evidence
 from tidelog.pipeline.audit.findings import NOTICE, Circumstance, Finding
@@ -15,8 +16,8 @@ from tidelog.pipeline.audit.kernels.hashes import starts_of
 
 SILENCE_US: Final = 1_000_000
 _WORDS: Final = {
-    Circumstance.NO_LEADER: "the keeper knew no leader",
-    Circumstance.SILENCE: "nothing was acknowledged though a producer waited",
+    Circumstance.NO_LEADER: Phrase("detail.no_leader"),
+    Circumstance.SILENCE: Phrase("detail.silence"),
 }
 
 
@@ -35,7 +36,7 @@ def unavailable(
 
 
 def _window(
-    part: int, circumstance: Circumstance, since: int, until: int | None, words: str, **more: Any
+    part: int, circumstance: Circumstance, since: int, until: int | None, told: Phrase, **more: Any
 ) -> Finding:
     return Finding(
         "unavailable",
@@ -43,7 +44,7 @@ def _window(
         part,
         time_us=since,
         until_us=until,
-        detail=words,
+        detail=told,
         circumstance=circumstance,
         **more,
     )
@@ -67,11 +68,11 @@ def _by_state(context: Context, states: Iterable[Mapping[str, Any]]) -> Iterator
                 continue
             kind = kinds[begin]
             if kind is not None:
-                words = _WORDS.get(kind, f"fewer than {least} replicas in sync")
+                told = _WORDS.get(kind, Phrase.of("detail.too_few_in_sync", least=least))
                 epoch = min(row["leader_epoch"] for row in rows[begin:at] if row["leader_epoch"] is not None)
                 since = min(row["time_ms"] for row in rows[begin:at]) * 1000
                 until = rows[at]["time_ms"] * 1000 if at < len(rows) else None
-                yield _window(number, kind, since, until, words, leader_epoch=epoch)
+                yield _window(number, kind, since, until, told, leader_epoch=epoch)
             begin = at
 
 
@@ -89,13 +90,13 @@ def _by_death(context: Context) -> Iterator[Finding]:
             if not before or before[-1].broker != death.broker:
                 continue
             after = next((e.at_us for e in history.elections if e.at_us > death.at_us), None)
-            words = f"broker {death.broker}, the leader, was down ({death.kind})"
+            told = Phrase.of("detail.leader_down", broker=death.broker, fault=death.kind)
             yield _window(
                 number,
                 Circumstance.LEADER_DOWN,
                 death.at_us,
                 after,
-                words,
+                told,
                 broker=death.broker,
                 leader_epoch=before[-1].epoch,
             )

@@ -1,4 +1,5 @@
-"""A comparison of a topic with a table as one HTML file: completeness by day, duplicates, gaps, lateness."""
+"""A comparison of a topic with a table as one HTML file: completeness by day, duplicates, gaps, lateness. In
+English and in Chinese, as the report of an audit."""
 
 from __future__ import annotations
 
@@ -7,18 +8,20 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog._version import __version__
 from tidelog.errors import reason
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.reconcile import words
 from tidelog.pipeline.reconcile.facts import AbsenceCause, Presence
-from tidelog.pipeline.report import style
-from tidelog.pipeline.report.html import Cell, Child, Children, Markup, el, numbers, page, table
+from tidelog.pipeline.report import in_languages
+from tidelog.pipeline.report.html import Cell, Child, Children, Markup, el, numbers, table
+from tidelog.pipeline.report.speaker import Speaker
 
 if TYPE_CHECKING:
     from tidelog.pipeline.reconcile.result import Continuity, Day
 
 _RANGES: Final = 200
 _DAYS: Final = 400
-_HEADS: Final = ("day (UTC)", "complete", "records", "lost", "twice", "other bytes", "waiting")
+_HEADS: Final = ("complete", "records", "lost", "twice", "different", "waiting")
 
 
 def write_report(found: Continuity, name: str, path: Path) -> None:
@@ -30,55 +33,59 @@ def write_report(found: Continuity, name: str, path: Path) -> None:
 
 
 def render(found: Continuity, name: str) -> str:
-    said = words.verdict(found)
+    return in_languages(f"{found.topic} · {name}", lambda speaker: _page(found, name, speaker))
+
+
+def _page(found: Continuity, name: str, speaker: Speaker) -> list[Markup]:
     parts: dict[str, Children] = {
-        "Completeness by day": _days(found.days),
-        "Against the pipeline": _ranges(found),
-        "Why offsets are absent": _causes(found),
-        "Not checked": [el("p", each) for each in [*found.problems, *found.unjudged]],
+        "table.days_section": _days(found.days, speaker),
+        "table.ranges_section": _ranges(found, speaker),
+        "table.causes_section": _causes(found, speaker),
+        "table.unjudged_section": [
+            *(el("p", each) for each in found.problems),
+            *(el("p", speaker.book.say(each)) for each in found.not_checked),
+        ],
     }
-    return page(
-        f"{found.topic} · {name}",
-        style(),
+    sections = [el("section", el("h2", speaker.say(head)), part) for head, part in parts.items() if part]
+    said = speaker.book.say(words.verdict(found))
+    return [
         el(
             "header",
             el("p", f"{found.topic} → {name}", class_="eyebrow"),
             el("div", el("h1", said), class_=f"verdict {_state(found)}"),
         ),
-        _numbers(found),
-        el("main", [el("section", el("h2", head), part) for head, part in parts.items() if part]),
-        el("footer", f"tidelog {__version__} · topic from {found.source}"),
-    )
+        _numbers(found, speaker),
+        el("main", sections),
+        el("footer", f"tidelog {__version__} · ", speaker.say("table.source", source=found.source)),
+    ]
 
 
 def _state(found: Continuity) -> str:
     return "violated" if not found.held else "held" if found.conclusive else "unsaid"
 
 
-def _numbers(found: Continuity) -> Markup:
+def _numbers(found: Continuity, speaker: Speaker) -> Markup:
+    say = speaker.say
     expected = sum(day.expected for day in found.days)
-    gap, late = words.oldest_gap(found), words.lateness(found)
-    return numbers(
-        [
-            ("complete", words.completeness(found) or "–", f"of {expected:,} records"),
-            ("lost", f"{found.lost:,}", (gap and f"oldest gap: {gap}") or "no unexplained gap"),
-            ("twice", f"{found.count(Presence.TWICE):,}", f"of {found.rows:,} rows"),
-            ("late", f"{found.count(AbsenceCause.NOT_YET):,}", late or "nothing is waited for"),
-            *(
-                [("recreated", f"{found.earlier_rows:,}", "rows of a topic that was deleted")]
-                if found.earlier_rows
-                else []
-            ),
-        ]
-    )
+    gap, late = words.oldest_gap(found), words.lateness(found) or Phrase("table.nothing_late")
+    oldest = say("table.oldest_gap", gap=gap) if gap else say("table.no_gap")
+    facts = [
+        (say("table.complete"), words.completeness(found) or "–", say("table.of_records", count=expected)),
+        (say("table.lost"), f"{found.lost:,}", oldest),
+        (say("table.twice"), f"{found.count(Presence.TWICE):,}", say("table.of_rows", count=found.rows)),
+        (say("table.late"), f"{found.count(AbsenceCause.NOT_YET):,}", speaker.book.say(late)),
+    ]
+    if found.earlier_rows:
+        facts.append((say("table.recreated"), f"{found.earlier_rows:,}", say("table.recreated_more")))
+    return numbers(facts)
 
 
-def _days(days: list[Day]) -> Children:
+def _days(days: list[Day], speaker: Speaker) -> Children:
     if not days:
         return None
     rows: list[list[Child | Cell]] = [
         [
-            day.day.isoformat() if day.day else "no time",
+            day.day.isoformat() if day.day else speaker.say("table.no_time"),
             *(
                 Cell(each, "n")
                 for each in (
@@ -89,36 +96,39 @@ def _days(days: list[Day]) -> Children:
         ]
         for day in days[-_DAYS:]
     ]
-    left_out = f"The {len(days) - _DAYS:,} days before these are in --json." if len(days) > _DAYS else None
-    heads: list[Child | Cell] = [_HEADS[0], *(Cell(head, "n") for head in _HEADS[1:])]
-    return [table(heads, rows), el("p", left_out, class_="soft") if left_out else None]
+    heads: list[Child | Cell] = [speaker.say("table.day")]
+    heads += [Cell(speaker.say(f"table.{head}"), "n") for head in _HEADS]
+    more = len(days) - _DAYS
+    left_out = el("p", speaker.say("table.more_days", count=more), class_="soft") if more > 0 else None
+    return [table(heads, rows), left_out]
 
 
-def _ranges(found: Continuity) -> Children:
+def _ranges(found: Continuity, speaker: Speaker) -> Children:
     accused = found.accused_ranges
     if not accused:
         return None
-    rows: list[list[Child | Cell]] = [
-        [
-            f"{found.topic}-{each.partition}",
-            Cell(words.offsets(each), "n"),
-            Cell(f"{each.offsets:,}", "n"),
-            str(each.presence),
-            each.cause and str(each.cause),
-        ]
-        for each in accused[:_RANGES]
-    ]
+    say = speaker.book.say
+    rows: list[list[Child | Cell]] = []
+    for each in accused[:_RANGES]:
+        place, count = f"{found.topic}-{each.partition}", Cell(f"{each.offsets:,}", "n")
+        offsets = words.offsets(each)
+        span = Cell(offsets if isinstance(offsets, str) else say(offsets), "n")
+        cause = each.cause and say(words.name(each.cause))
+        rows.append([place, span, count, say(words.name(each.presence)), cause])
     heads: list[Child | Cell] = [
-        "partition",
-        Cell("offsets", "n"),
-        Cell("how many", "n"),
-        "in the table",
-        "cause",
+        speaker.say("table.partition"),
+        Cell(speaker.say("table.offsets"), "n"),
+        Cell(speaker.say("table.how_many"), "n"),
+        speaker.say("table.in_table"),
+        speaker.say("table.cause"),
     ]
     more = len(accused) - _RANGES
-    return [table(heads, rows), el("p", f"And {more:,} more ranges: see --json.") if more > 0 else None]
+    return [table(heads, rows), el("p", speaker.say("table.more_ranges", count=more)) if more > 0 else None]
 
 
-def _causes(found: Continuity) -> Children:
-    rows: list[list[Child | Cell]] = [[Cell(f"{size:,}", "n"), cause] for size, cause in words.causes(found)]
-    return table([Cell("offsets", "n"), "cause"], rows) if rows else None
+def _causes(found: Continuity, speaker: Speaker) -> Children:
+    rows: list[list[Child | Cell]] = [
+        [Cell(f"{size:,}", "n"), speaker.book.say(cause)] for size, cause in words.causes(found)
+    ]
+    heads: list[Child | Cell] = [Cell(speaker.say("table.offsets"), "n"), speaker.say("table.cause")]
+    return table(heads, rows) if rows else None

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.pipeline.reconcile.compare import Fate, PartitionResult
 from tidelog.pipeline.reconcile.facts import LOSSES, UNDECIDED, AbsenceCause, OffsetRange, Presence
 
@@ -67,7 +68,7 @@ class Continuity:
     nowhere: int
     """Rows of the topic without a partition or an offset; by key: whose key the topic does not have."""
     problems: list[str] = field(default_factory=list)
-    unjudged: list[str] = field(default_factory=list)
+    not_checked: list[Phrase] = field(default_factory=list)
     earlier_accused: int = 0
     """Offsets that earlier runs with the same state held against the pipeline."""
     by_key: bool = False
@@ -223,7 +224,7 @@ class Continuity:
             ],
             "accused": [_range(each) for each in self.accused_ranges[:_LISTED_MAX]],
             "problems": self.problems,
-            "not_checked": self.unjudged,
+            "not_checked": list(map(say, self.not_checked)),
         }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.engines import OnSpark
 from tidelog.pipeline.errors import PipelineError, first_line
 from tidelog.pipeline.reconcile import state as states
@@ -163,12 +164,9 @@ def prove(
         result.unknown_keys, result.nowhere = result.nowhere, 0
     result.earlier_accused = known.accused
     result.problems = [f"{log.topic}-{n}: {words}" for n, p in log.partitions.items() for words in p.problems]
-    result.unjudged = _unjudged(result, log, found, request, judged)
+    result.not_checked = _not_checked(result, log, found, request, judged)
     if recreated and request.columns.value is None:
-        result.unjudged.append(
-            "rows of the topic that was there before, at offsets that this one has too: no value column "
-            "was named"
-        )
+        result.not_checked.append(Phrase("table.rows_of_earlier_topic"))
     if request.state is not None:
         _remember(request.state, known, log, result)
     return result
@@ -288,29 +286,24 @@ def _rows(found: TableRows) -> int:
     return found.nowhere + sum(own.rows for own in found.partitions.values())
 
 
-def _unjudged(
+def _not_checked(
     result: Continuity, log: TopicLog, found: TableRows, request: Request, judged: Mapping[int, int]
-) -> list[str]:
-    words = []
+) -> list[Phrase]:
+    said = []
     foreign = sorted(set(found.partitions) - set(log.partitions))
     if foreign:
-        words.append(f"rows of partitions that the topic does not have: {', '.join(map(str, foreign))}")
+        said.append(Phrase.of("table.foreign_partitions", partitions=", ".join(map(str, foreign))))
     if request.columns.value is None:
-        words.append("values: no value column was named")
+        said.append(Phrase("table.no_values"))
     if not request.checkpoint and not request.connect_offsets:
-        words.append("offsets behind the last row of each partition: no checkpoint was given")
+        said.append(Phrase("table.no_checkpoint"))
     if result.unknown_keys:
-        words.append(
-            f"{result.unknown_keys:,} rows whose key the topic does not have: it does not begin at offset 0"
-        )
+        said.append(Phrase.of("table.unknown_keys", count=result.unknown_keys))
     if judged:
-        words.append("rows that were added below the offsets of earlier runs")
+        said.append(Phrase("table.added_below"))
     if uncertain := sum(each.uncertain for each in result.partitions):
-        words.append(
-            f"{uncertain:,} absent offsets of committed batches that have left the topic: "
-            "they may have been records, markers or nothing"
-        )
-    return words
+        said.append(Phrase.of("table.uncertain", count=uncertain))
+    return said
 
 
 def _remember(folder: str, known: states.State, log: TopicLog, result: Continuity) -> None:

@@ -13,7 +13,7 @@ It is pure: the same verdict and timeline give the same bytes. Its size has a bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -26,7 +26,7 @@ from tidelog.pipeline.report.speaker import HTML_LANGUAGES, Links, Speaker
 from tidelog.pipeline.report.timeline import Timeline
 from tidelog.pipeline.report.words import headline
 
-__all__ = ["render", "style"]
+__all__ = ["in_languages", "render", "style"]
 
 _NAMES = {"en": "English", "zh": "中文"}
 
@@ -43,6 +43,12 @@ def render(
     """`verdict` is the content of `verdict.json`; `evidence` the folder as the reader would type it."""
     english = Speaker(phrasebook("en"))
     title = english.say("report.page_title", headline=headline(verdict, manifest).text)
+    return in_languages(title, lambda speaker: _in_language(verdict, timeline, manifest, evidence, speaker))
+
+
+def in_languages(title: str, draw: Callable[[Speaker], Sequence[Children]]) -> str:
+    """A page that holds itself once for each language, and a switch."""
+    speakers = [Speaker(phrasebook(name)) for name in LANGUAGES]
     return page(
         title,
         style(),
@@ -51,7 +57,15 @@ def render(
             for name in LANGUAGES
         ],
         _bar(),
-        [_in_language(verdict, timeline, manifest, evidence, Speaker(phrasebook(n))) for n in LANGUAGES],
+        [
+            el(
+                "div",
+                *draw(each),
+                class_=f"page {each.book.language}",
+                lang=HTML_LANGUAGES[each.book.language],
+            )
+            for each in speakers
+        ],
     )
 
 
@@ -64,7 +78,7 @@ def _bar() -> Markup:
 
 def _in_language(
     verdict: Mapping[str, Any], timeline: Timeline, manifest: Manifest, evidence: str, speaker: Speaker
-) -> Markup:
+) -> list[Markup]:
     charts = sections.timeline_charts(timeline, manifest, speaker)
     links = Links(speaker, timeline, manifest.load_started_us, drawn=bool(charts))
     parts: dict[str, Children] = {
@@ -80,8 +94,7 @@ def _in_language(
     there = {key: part for key, part in parts.items() if part}
     places = {key: speaker.anchor(key.removeprefix("report.")) for key in there}
     contents = [el("li", el("a", speaker.say(key), href=f"#{place}")) for key, place in places.items()]
-    return el(
-        "div",
+    return [
         sections.verdict_section(verdict, timeline, manifest, speaker),
         el("nav", el("b", speaker.say("report.contents")), el("ol", contents), class_="contents"),
         el(
@@ -89,6 +102,4 @@ def _in_language(
             [el("section", el("h2", speaker.say(key)), part, id=places[key]) for key, part in there.items()],
         ),
         el("footer", f"tidelog {__version__} · ", speaker.say("report.evidence_in"), el("code", evidence)),
-        class_=f"page {speaker.book.language}",
-        lang=HTML_LANGUAGES[speaker.book.language],
-    )
+    ]

@@ -28,10 +28,11 @@ _UNJUDGED_MAX: Final = 50
 
 
 def unjudged_section(verdict: Mapping[str, Any], speaker: Speaker) -> list[Markup]:
-    said = [cut(text) for text in verdict.get("unjudged", ())]
+    said = verdict.get("not_judged") or verdict.get("unjudged") or ()
     if not said:
         return [el("p", speaker.say("report.all_judged"))]
-    return [el("ul", [el("li", text, lang="en") for text in said[:_UNJUDGED_MAX]])]
+    told = ((speaker.told([each]), each) for each in said[:_UNJUDGED_MAX])
+    return [el("ul", [el("li", cut(each if words is None else words)) for words, each in told])]
 
 
 # ---------------------------------------------------------------- configuration

@@ -76,7 +76,7 @@ def _counted(cause: Cause, speaker: Speaker) -> str:
 
 
 def _story(cause: Cause, speaker: Speaker) -> Markup | None:
-    """What happened. Some of a finding's own words are in English only."""
+    """What happened. An older version's verdict has it in English only."""
     if not cause.words:
         return None if cause.explained else el("p", speaker.say("audit.unexplained"))
     like = speaker.say("report.for_instance") if cause.count > 1 else ""
@@ -105,8 +105,13 @@ def _example(example: Mapping[str, Any], links: Links) -> dict[str, Markup | str
         "report.offset": number(example.get("offset")),
         "report.acks": "all" if acks == -1 else _text(acks),
         "report.by": _text(example.get("producer") or example.get("consumer")) or told,
-        "report.detail": _text(example.get("detail")),
+        "report.detail": _detail(example, links.speaker),
     }
+
+
+def _detail(example: Mapping[str, Any], speaker: Speaker) -> str | None:
+    said = speaker.told([example["said"]]) if "said" in example else None
+    return _text(said or example.get("detail"))
 
 
 def _text(value: object) -> str | None:

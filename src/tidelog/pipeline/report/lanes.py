@@ -240,7 +240,8 @@ def partition_lanes(
         _leaders(lanes, row, story, speaker)
         _in_sync(lanes, row, story, *replication.get(story.topic, (0, 0)), speaker)
         for window in _longest(story.unavailable):
-            title = f"{story_name(story)}: {window.detail}, {_when(window, speaker)}"
+            facts = {"partition": story_name(story), "why": window.detail, "when": _when(window, speaker)}
+            title = speaker.say("report.window", **facts)
             lanes.bar(row, (window.from_ms, window.to_ms), "silent", title, band=(0.06, 0.17))
     shown, all_ = len(stories), len(stories) + timeline.partitions_left_out
     return lanes.figure(

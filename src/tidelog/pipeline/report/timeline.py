@@ -92,7 +92,8 @@ class Window:
 
     from_ms: int
     to_ms: int
-    detail: str
+    detail: Phrase | str
+    """Why: a text, if nothing is known."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from tidelog.narrate.phrasebook import ENGLISH, Phrase
+from tidelog.narrate.phrasebook import ENGLISH, Phrase, say
 from tidelog.pipeline.audit.causes.case import Case
 from tidelog.pipeline.audit.causes.history import Cut
 from tidelog.pipeline.audit.causes.rules import CauseRule
@@ -36,8 +36,8 @@ class Clause(NamedTuple):
         return Phrase(self.key, fields).as_json()
 
 
-Part = Clause | str | None
-"""A text is what a finding says of itself, in English."""
+Part = Clause | Phrase | str | None
+"""A phrase is what a finding says of itself; a text is what stands between others."""
 
 
 @lru_cache(maxsize=65_536)
@@ -50,17 +50,23 @@ def clause(key: str, **fields: object) -> Clause | None:
     return None if None in fields.values() else Clause(key, fields)
 
 
-class Story(tuple[Clause | str, ...]):
+class Story(tuple[Clause | Phrase | str, ...]):
     """What happened: clauses that follow each other. Times are in seconds after the load began."""
 
     __slots__ = ()
 
     @property
     def english(self) -> str:
-        return "".join(part if isinstance(part, str) else part.english for part in self)
+        return "".join(map(_english, self))
 
     def as_json(self) -> list[Any]:
         return [part if isinstance(part, str) else part.as_json() for part in self]
+
+
+def _english(part: Clause | Phrase | str) -> str:
+    if isinstance(part, Clause):
+        return part.english
+    return part if isinstance(part, str) else say(part)
 
 
 def story(case: Case, rule: CauseRule | None, began_us: int) -> Story:

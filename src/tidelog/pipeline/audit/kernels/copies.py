@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.causes.history import NOTHING
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.findings import VIOLATION, Circumstance, Finding
@@ -50,14 +51,15 @@ def identified(finding: Finding, copies: list[Identity], *, idempotent: bool) ->
         apart = False
     shown = copies[:10]
     words = ", ".join(str(o) + ("" if e is None else f" (epoch {e})") for o, e, _, _ in shown)
-    detail = f"at offsets {words}{', …' if len(copies) > 10 else ''}"
+    fields = {"offsets": f"{words}{', …' if len(copies) > 10 else ''}"}
+    finding.detail = Phrase("detail.copies", fields)
     known = copies[0][2] is not None
     if idempotent and known:
-        detail += f"; producer ids and epochs {', '.join(f'{p}/{e}' for _, _, p, e in shown)}"
+        fields["writers"] = ", ".join(f"{p}/{e}" for _, _, p, e in shown)
+        finding.detail = Phrase("detail.copies_written", fields)
         if apart:
             finding.circumstance = Circumstance.NEW_IDENTITY
     if idempotent and not apart:
         finding.severity = VIOLATION
-    finding.detail = detail
     finding.leader_epoch = copies[-1][1]
     return finding

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Facts, Finding, FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import Ints
@@ -101,8 +102,11 @@ def overtaken(sends: Sends, row: int, offset: int, before: tuple[int, int, int])
         VIOLATION if bool(sends.idempotent[row]) or one_by_one else NOTICE,
         offset,
         leader_epoch=epoch,
-        detail=f"sent after number {sequence}, which is at offset {real_offset}"
-        + (" and had been acknowledged before" if one_by_one else ""),
+        detail=Phrase.of(
+            "detail.overtaken_one_by_one" if one_by_one else "detail.overtaken",
+            sequence=sequence,
+            offset=real_offset,
+        ),
         facts=Facts(position=real_offset, misplaced=told >= 0 and told != offset),
     )
 

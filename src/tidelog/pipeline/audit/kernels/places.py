@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from tidelog.narrate.phrasebook import Phrase, joined
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import VIOLATION, Facts, Finding, FindingWriter, Tally
@@ -40,9 +41,9 @@ from tidelog.pipeline.audit.rounds.parcels import Bucket, Parcel, pack, unpack
 MISS, COPY, STRAY = "miss", "copy", "stray"
 _SPOT_BITS: Final = 40
 _NOTHING = np.zeros(0, np.int64)
-Report = tuple[int, str, int | None]
-"""Of a value at an offset: when it was told, by whom, and when it was sent."""
-_NONE: Final = "a record without a value"
+Report = tuple[int, tuple[str, str], int | None]
+"""Of a value at an offset: when it was told, how and by whom, and when it was sent."""
+_NONE: Final = Phrase("detail.record_without_value")
 _NEVER: Final = 1 << 62
 
 
@@ -345,7 +346,8 @@ class _Place:
         there = held.table.select(["value", "control", "leader_epoch"]).take(pa.array(at)).to_pylist()
         was = read.select(names).take(pa.array(rows)).to_pylist()
         for each, now, row in zip(was, there, at.tolist(), strict=True):
-            name = "a control record" if now["control"] else now["value"] or _NONE
+            name = Phrase("detail.a_control_record") if now["control"] else now["value"] or _NONE
+            told = {"consumer": each["consumer"], "was": each["value"] or _NONE, "now": name}
             epoch = now["leader_epoch"]
             yield Finding(
                 "rewritten",
@@ -356,8 +358,9 @@ class _Place:
                 each["value"],
                 consumer=each["consumer"],
                 time_us=each["read_us"],
-                detail=f"{each['consumer']} read {each['value'] or _NONE}, the log now holds {name}"
-                + ("" if epoch is None else f" of epoch {epoch}"),
+                detail=Phrase("detail.rewritten", told)
+                if epoch is None
+                else Phrase("detail.rewritten_in_epoch", told | {"epoch": epoch}),
                 facts=Facts(
                     other_there=True,
                     other_epoch=epoch,
@@ -385,8 +388,14 @@ class _Place:
                 read["value"][each].as_py(),
                 consumer=consumer,
                 time_us=read["read_us"][each].as_py(),
-                detail=f"{consumer} got it with CRC-32 {crc[each]} and key {read['key'][each].as_py()}; "
-                f"the log holds it with {held.crc[at]} and {held.table['key'][at].as_py()}",
+                detail=Phrase.of(
+                    "detail.got_other",
+                    consumer=consumer,
+                    crc=int(crc[each]),
+                    key=str(read["key"][each].as_py()),
+                    held_crc=int(held.crc[at]),
+                    held_key=str(held.table["key"][at].as_py()),
+                ),
             )
 
     def inconsistent(self) -> Iterator[Finding]:
@@ -404,7 +413,7 @@ class _Place:
         if self._sent is not None:
             for spot, each in _rows_at(self._sent, offsets, ["value", "producer", "settled_us", "sent_us"]):
                 at = each["settled_us"] if each["settled_us"] is not None else each["sent_us"]
-                who = (at or 0, f"acknowledged to {each['producer']}", each["sent_us"])
+                who = (at or 0, ("detail.acknowledged_to", each["producer"]), each["sent_us"])
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
         if self._read is not None:
             for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us", "timestamp_ms"]):
@@ -412,7 +421,7 @@ class _Place:
                 if each["value"] is None or derived:  # a value that all consumers read needs no mention
                     continue
                 sent_us = None if each["timestamp_ms"] is None else each["timestamp_ms"] * 1000
-                who = (each["read_us"] or 0, f"read by {each['consumer']}", sent_us)
+                who = (each["read_us"] or 0, ("detail.read_by", each["consumer"]), sent_us)
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
         for spot, told in sorted(reports.items()):
             if len(told) > 1:
@@ -440,7 +449,7 @@ class _Place:
             time_us=listed[0][0],
             until_us=listed[-1][0],
             count=len(listed),
-            detail="; ".join(f"{value} {', '.join(whos[:3])}" for _, value, whos in listed[:10]),
+            detail=joined((_reported(value, whos[:3]) for _, value, whos in listed[:10]), "detail.then"),
             facts=Facts(
                 other_there=there,
                 other_epoch=held.epoch_at(row) if there else None,
@@ -451,6 +460,11 @@ class _Place:
                 at_end=offset >= end,
             ),
         )
+
+
+def _reported(value: str, whos: list[tuple[str, str]]) -> Phrase:
+    how = joined((Phrase.of(key, who=who) for key, who in whos), "detail.and")
+    return Phrase.of("detail.reported", value=value, how=how)
 
 
 def _rows_at(table: Any, spots: Ints, names: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.causes.history import NOTHING, History
 from tidelog.pipeline.audit.context import Context, Moves
 from tidelog.pipeline.audit.evidence import Need
@@ -172,7 +173,7 @@ def _judge(  # noqa: PLR0917
         first = int(np.searchsorted(enough, at - early))
         if first < len(enough) and enough[first] <= settled[row] + early:
             continue
-        words = f"committed by [{moves.isr[move]}] alone; min.insync.replicas is {least}"
+        told = Phrase.of("detail.committed_by", isr=moves.isr[move], least=least)
         found.append(
             sends.finding(
                 int(rows[row]),
@@ -182,7 +183,7 @@ def _judge(  # noqa: PLR0917
                 leader_epoch=int(moves.epoch[move]),
                 broker=int(moves.broker[move]),
                 count=int(moves.in_sync[move]),
-                detail=words,
+                detail=told,
             )
         )
     return int(judged.sum())
@@ -214,15 +215,11 @@ def apart(context: Context, told: Iterable[Mapping[int, Bounds]]) -> dict[int, i
 
 def judge_early(
     context: Context, early: list[Finding], count: int, skewed: Mapping[int, int]
-) -> tuple[list[Finding], list[tuple[str, str]]]:
+) -> tuple[list[Finding], list[Phrase]]:
     """Reads above the watermark that the clocks allow to judge, and what they do not."""
     if not skewed:
-        words = []
-        if count > len(early):
-            words.append(
-                (f"{count - len(early):,} more reads above the high watermark", "only the first are listed")
-            )
-        return early, words
+        more = count - len(early)
+        return early, [Phrase.of("unjudged.more_early_reads", count=more)] if more else []
     led = {
         number
         for number, moves in context.moves.items()
@@ -230,5 +227,4 @@ def judge_early(
     }
     kept = [finding for finding in early if finding.part not in led]
     far = ", ".join(f"{broker} ({us / 1e6:+.1f} s)" for broker, us in skewed.items())
-    why = f"the clocks of brokers are too far from those of the clients: {far}"
-    return kept, [(f"reads above the high watermark in {len(led)} partitions", why)]
+    return kept, [Phrase.of("unjudged.clocks", count=len(led), brokers=far)]

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from tidelog.narrate.phrasebook import Phrase, joined
 from tidelog.pipeline.audit.context import Context, Vanished
 from tidelog.pipeline.audit.findings import (
     NOTICE,
@@ -214,14 +215,19 @@ def _jumps(result: ReadsResult, reads: Reads) -> None:
 
 def moved_why(
     vanished: Vanished, consumer: str, part: Any, before: int, read_us: int
-) -> tuple[str, str, Circumstance | None]:
-    """Severity, words and circumstance of a consumer's move."""
+) -> tuple[str, Phrase | None, Circumstance | None]:
+    """Severity of a consumer's move, what it has to do with, and its circumstance."""
     told = vanished.get((consumer, part, before))
     if told is None or told[0] > read_us:
-        return VIOLATION, "", None
+        return VIOLATION, None, None
     if told[1] == "rebalanced":
-        return NOTICE, ", and its group may have moved it", Circumstance.MOVED_BY_GROUP
-    return NOTICE, ", after a broker had answered that its place is gone", None
+        return NOTICE, Phrase("detail.moved_by_group"), Circumstance.MOVED_BY_GROUP
+    return NOTICE, Phrase("detail.place_gone"), None
+
+
+def _moved(consumer: str, before: int, landed: int, *more: Phrase | None) -> Phrase:
+    told = Phrase.of("detail.moved", consumer=consumer, before=before, landed=landed)
+    return joined((told, *filter(None, more)), "detail.and")
 
 
 def skip_finding(
@@ -240,7 +246,7 @@ def skip_finding(
         consumer=jump.consumer,
         time_us=jump.read_us,
         count=count,
-        detail=f"{jump.consumer} waited for offset {jump.before} and was given {jump.landed}{why}",
+        detail=_moved(jump.consumer, jump.before, jump.landed, why),
         circumstance=circumstance,
         facts=Facts(position=jump.before),
     )
@@ -266,13 +272,13 @@ def _moved_back(context: Context, reads: Reads) -> Iterator[Finding]:
         left = int((reads.before[same_poll] == before).sum())
         earlier = mine[(after[mine] == before) & (reads.read[mine] <= read_us) & (mine < row)]
         severity, why, circumstance = moved_why(context.vanished, consumer, part, before, read_us)
-        inside = ", inside one poll" if came >= left else ""
+        inside = Phrase("detail.inside_poll") if came >= left else None
         since_us = int(reads.read[earlier[-1]]) if len(earlier) else None
         yield reads.finding(
             row,
             "non-monotonic poll",
             severity,
-            detail=f"{consumer} waited for offset {before} and was given {offset}{inside}{why}",
+            detail=_moved(consumer, before, offset, inside, why),
             circumstance=circumstance,
             facts=Facts(since_us=since_us, position=before),
         )
@@ -308,5 +314,5 @@ def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
         at, mark = context.known_marks[int(reads.part[row])]
         told = int(np.searchsorted(at, reads.read[row] + context.slack_us, "right"))
         highest = int(mark[told - 1]) if told else 0
-        words = f"{reads.consumer_at(row)} read it when the high watermark was {highest}"
-        result.early.append(reads.finding(row, "precommitted read", VIOLATION, detail=words))
+        detail = Phrase.of("detail.read_early", consumer=reads.consumer_at(row), mark=highest)
+        result.early.append(reads.finding(row, "precommitted read", VIOLATION, detail=detail))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from tidelog.narrate.phrasebook import Phrase, joined, say
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Facts, Finding
 from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, starts_of, text_hashes
 from tidelog.pipeline.audit.kernels.logs import Batches
@@ -114,12 +115,8 @@ def disagreements(parts: list[Part], part: Ints, broker: Ints, table: Any) -> It
 def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]]]) -> Finding:
     right = next((each for each in held if each[0] == part.broker), held[0])
     other = next((each for each in held if each[1] != right[1]), held[-1])
-    names = list(dict.fromkeys(_name(row) for _, _, row in held))
-    told = [
-        f"broker {broker} holds {_name(row)}"
-        + ("" if row["leader_epoch"] is None else f" of epoch {row['leader_epoch']}")
-        for broker, _, row in held
-    ]
+    names = list(dict.fromkeys(say(_name(row)) for _, _, row in held))
+    told = [_holding(broker, row) for broker, _, row in held]
     if len(names) == 1 and len({row["leader_epoch"] for _, _, row in held}) == 1:
         told.append(_inside(right[2], other[2]))
     above = part.known and offset >= part.end
@@ -133,7 +130,7 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
         ", ".join(names),
         broker=other[0],
         count=len({each[1] for each in held}),
-        detail=", ".join(told),
+        detail=joined(told, "detail.and"),
         facts=Facts(
             other_there=True,
             other_epoch=other[2]["leader_epoch"],
@@ -159,16 +156,25 @@ def _sent_us(row: dict[str, Any]) -> int | None:
     return None if at_ms is None else at_ms * 1000
 
 
-def _name(row: dict[str, Any]) -> str:
-    return "control record" if row["control"] else row["value_id"] or "no value"
+def _holding(broker: int, row: dict[str, Any]) -> Phrase:
+    what, epoch = _name(row), row["leader_epoch"]
+    if epoch is None:
+        return Phrase.of("detail.holds", broker=broker, what=what)
+    return Phrase.of("detail.holds_of_epoch", broker=broker, what=what, epoch=epoch)
 
 
-def _inside(right: dict[str, Any], other: dict[str, Any]) -> str:
+def _name(row: dict[str, Any]) -> Phrase:
+    if row["control"]:
+        return Phrase("detail.control_record")
+    return Phrase.of("detail.value", value=row["value_id"]) if row["value_id"] else Phrase("detail.no_value")
+
+
+def _inside(right: dict[str, Any], other: dict[str, Any]) -> Phrase:
     if right["value_crc32"] != other["value_crc32"]:
-        return "with other bytes"
+        return Phrase("detail.other_bytes")
     if right["key_text"] != other["key_text"]:
-        return f"with the keys {right['key_text']} and {other['key_text']}"
-    return "with other headers or timestamps"
+        return Phrase.of("detail.other_keys", one=str(right["key_text"]), other=str(other["key_text"]))
+    return Phrase("detail.other_metadata")
 
 
 def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterator[Finding]:
@@ -199,9 +205,12 @@ def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterat
                 first,
                 broker=broker,
                 count=count,
-                detail=f"broker {broker}{', which is in sync,' if replica.in_sync else ''} lacks {count} "
-                f"committed record{'s' if count > 1 else ''} from offset {first} on, "
-                "in the middle of its log",
+                detail=Phrase.of(
+                    "detail.in_sync_lacks" if replica.in_sync else "detail.lacks",
+                    broker=broker,
+                    count=count,
+                    offset=first,
+                ),
             )
 
 
@@ -219,7 +228,11 @@ def too_short(parts: list[Part]) -> Iterator[Finding]:
                     replica.end,
                     broker=broker,
                     count=short,
-                    detail=f"broker {broker}, which is in sync, ends at {replica.end}, {short} records below "
-                    "the committed end" + ("" if replica.files else ": its log is gone"),
+                    detail=Phrase.of(
+                        "detail.too_short" if replica.files else "detail.log_gone",
+                        broker=broker,
+                        end=replica.end,
+                        count=short,
+                    ),
                     facts=Facts(at_end=True),
                 )

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.ledger.identity import by_content
+from tidelog.narrate.phrasebook import Phrase
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import (
@@ -205,7 +206,7 @@ class _Judge:
                     only,
                     copies[0],
                     count=len(copies),
-                    detail=f"its producer got {only['error'] or 'no answer'}",
+                    detail=_told(only, "detail.no_answer"),
                 )
             yield from self._damaged(group, only)
         elif len(sends) > len(copies) and copies:
@@ -258,18 +259,17 @@ class _Judge:
         if self._context.kept:
             return  # another producer's
         if self._whole_ledger and copies:
-            words = "the final log holds it, and no producer sent it"
-            value, count = group.value, len(copies)
-            yield Finding("phantom", VIOLATION, group.part, copies[0], value=value, count=count, detail=words)
+            told, value, count = Phrase("detail.never_sent"), group.value, len(copies)
+            yield Finding("phantom", VIOLATION, group.part, copies[0], value=value, count=count, detail=told)
         if len(copies) > 1:
             yield from self._twice(group, copies)
         if self._whole_ledger and not copies:
             for stray in group.strays:
-                words = "read it, no producer sent it, and the final log does not hold it there"
-                yield self._of_stray("phantom", group, stray, words)
+                told = Phrase.of("detail.never_sent_and_read", consumer=stray["consumer"])
+                yield self._of_stray("phantom", group, stray, detail=told)
 
-    def _of_stray(self, anomaly: str, group: Group, stray: Row, words: str, **more: Any) -> Finding:
-        """About a read that the log does not confirm. `words` say what its consumer did."""
+    def _of_stray(self, anomaly: str, group: Group, stray: Row, **more: Any) -> Finding:
+        """About a read that the log does not confirm."""
         return Finding(
             anomaly,
             VIOLATION,
@@ -279,7 +279,6 @@ class _Judge:
             group.value,
             consumer=stray["consumer"],
             time_us=stray["read_us"],
-            detail=f"{stray['consumer']} {words}",
             **more,
         )
 
@@ -306,21 +305,19 @@ class _Judge:
                     group,
                     send,
                     told,
-                    detail="acknowledged without an offset, and no consumer read it"
-                    if told is None
-                    else "acknowledged behind the last record that was read",
+                    detail=Phrase("detail.unplaced_unread" if told is None else "detail.behind_last_read"),
                 )
             return
         promised = [each for each in ok if each["acks"] != 0]
-        words = "all" if send["acks"] == -1 else str(send["acks"])
-        again = f", by {len(ok)} sends" if len(ok) > 1 else ""
+        acks = "all" if send["acks"] == -1 else send["acks"]
+        key = "detail.acknowledged_again" if len(ok) > 1 else "detail.acknowledged"
         yield self._of_send(
             "lost",
             VIOLATION if promised else NOTICE,
             group,
             send,
             told,
-            detail=f"acknowledged with acks={words}{again}",
+            detail=Phrase.of(key, acks=acks, sends=len(ok)),
             facts=Facts(
                 other_there=miss is not None and miss["there"],
                 other_epoch=None if miss is None else miss["now_epoch"],
@@ -343,7 +340,7 @@ class _Judge:
 
     def _aborted(self, group: Group, send: Row, copies: list[int]) -> Iterator[Finding]:
         """The value of a send that certainly failed, in the final log or else in what was read."""
-        told = f"its producer got {send['error'] or 'an error'}"
+        told = _told(send, "detail.an_error")
         after = Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None
         if copies:
             yield self._of_send(
@@ -353,14 +350,15 @@ class _Judge:
                 send,
                 copies[0],
                 count=len(copies),
-                detail=f"the final log holds it; {told}",
+                detail=Phrase.of("detail.failed_and_there", told=told),
                 circumstance=after,
             )
         elif Need.READS in self._context.facts:
             sender = {name: send[name] for name in ("producer", "sequence", "acks")}
             for stray in group.strays:
-                words = f"read it; {told}"
-                yield self._of_stray("aborted read", group, stray, words, circumstance=after, **sender)
+                read = Phrase.of("detail.failed_and_read", consumer=stray["consumer"], told=told)
+                more = {"detail": read, "circumstance": after, **sender}
+                yield self._of_stray("aborted read", group, stray, **more)
 
     def _damaged(self, group: Group, send: Row) -> Iterator[Finding]:
         """Other bytes, or another key, than it was sent with: the first such copy."""
@@ -379,11 +377,10 @@ class _Judge:
         if bad is None:
             return
         if bad["value_crc32"] not in (None, -1, send["value_crc32"]):
-            words = f"sent with CRC-32 {send['value_crc32']}, the log holds it with {bad['value_crc32']}"
+            told = Phrase.of("detail.other_crc", sent=send["value_crc32"], now=bad["value_crc32"])
         else:
-            sent, now = (f"the key {key}" if key else "no key" for key in (send["key"], bad["key"]))
-            words = f"sent with {sent}, the log holds it with {now}"
-        yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=words)
+            told = Phrase.of("detail.other_key", sent=_key(send["key"]), now=_key(bad["key"]))
+        yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=told)
 
     def _twice(self, group: Group, copies: list[int]) -> Iterator[Finding]:
         """At two or more offsets; or elsewhere than it was acknowledged, and nothing is there."""
@@ -402,7 +399,7 @@ class _Judge:
                 send,
                 copies[0],
                 count=2,
-                detail=f"acknowledged at offset {told}, and the log holds it at {copies[0]}",
+                detail=Phrase.of("detail.elsewhere", told=told, offset=copies[0]),
                 facts=Facts(misplaced=not was_lost(self._context, group.part, send)),
             )
 
@@ -455,5 +452,14 @@ class _Judge:
                 offset,
                 leader_epoch=group.copies[offset]["leader_epoch"],
                 consumer=final,
-                detail="acknowledged and in the log, and the final reader did not get it",
+                detail=Phrase("detail.unread"),
             )
+
+
+def _told(send: Row, otherwise: str) -> Phrase:
+    """What its producer was told."""
+    return Phrase.of("detail.producer_got", answer=send["error"] or Phrase(otherwise))
+
+
+def _key(key: str | None) -> Phrase:
+    return Phrase.of("detail.key", key=key) if key else Phrase("detail.no_key")
