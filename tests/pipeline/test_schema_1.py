@@ -15,7 +15,7 @@ from tests.pipeline.judged import judge_evidence
 from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.evidence.folder import Manifest
 from tidelog.pipeline.audit.causes.rules import CauseRule
-from tidelog.pipeline.audit.reasons import Why, reason_of
+from tidelog.pipeline.audit.reasons import reason_of
 
 SPECIMENS = Path(__file__).parent / "schema_1"
 
@@ -60,7 +60,7 @@ def test_every_sentence_of_schema_1_is_one_rule() -> None:
     wanted = [(event, text, rule) for event, rules in SENTENCES.items() for text, rule in rules.items()]
     assert {rule for _, _, rule in wanted} == {*TruncationRule, *ElectionKind, *StateWriteReason} - YOUNGER
     for event, text, rule in wanted:
-        assert reason_of({"event": event, "cause": text, "rule": None}, 1) == (rule.value, Why(text))
+        assert reason_of({"event": event, "cause": text, "rule": None}, 1) == (rule.value, text)
 
 
 @pytest.mark.parametrize(

@@ -43,14 +43,9 @@ _MODULE_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<
 
 
 class Engine(Protocol):
-    @property
-    def name(self) -> str: ...
-
     def run(
         self, kernel: Kernel, shared: Any, pieces: Sequence[Any], progress: Progress = lambda done: None
     ) -> list[Any]: ...
-
-    def close(self) -> None: ...
 
 
 def bytes_of(pieces: Sequence[Any]) -> int:
@@ -70,8 +65,6 @@ def _serially(kernel: Kernel, shared: Any, pieces: Sequence[Any], progress: Prog
 
 class Local:
     """Small work is done here; more of it by as many processes as there are cores."""
-
-    name = "local"
 
     def __init__(self, processes: int | None = None) -> None:
         self._processes = processes or len(os.sched_getaffinity(0))
@@ -100,9 +93,6 @@ class Local:
             _given = None
         return found
 
-    def close(self) -> None:
-        """Nothing is left open between rounds."""
-
 
 def _end_with_parent(parent: int) -> None:
     """Children of a process that is killed would wait for ever, and hold the lock of the evidence."""
@@ -128,8 +118,6 @@ def _call(piece: Any) -> bytes:
 class OnSpark:
     """Each step is one job: numbers of pieces go to the workers, results come back as blobs. What is small is
     done here, unless the kernel has `on_workers`: a job costs more."""
-
-    name = "spark"
 
     def __init__(self, spark: SparkSession, *, cores: int | None = None) -> None:
         self._spark = spark
@@ -161,10 +149,6 @@ class OnSpark:
                     raise PipelineError(_failure(error)) from error
         progress(len(pieces))
         return found
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self._spark.interruptAll()
 
 
 def _work(given: bytes, pieces: list[Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -88,7 +88,7 @@ class TableFile:
     transactional: bool = False
     """Whether a row of it may belong to a transaction."""
     keyed: bool = True
-    """Whether a row of it may have a key."""
+    """Whether its rows tell keys: one without a key has none then."""
     first_us: int | None = None
     last_us: int | None = None
     """When its sends began and were settled, by its footer."""
@@ -321,24 +321,25 @@ def _files(place: Place, table: Table) -> tuple[list[TableFile], dict[str, str]]
 
 
 def _from_footer(footer: Any, table: Table) -> tuple[bool, bool, int | None, int | None]:
-    """Whether a row may belong to a transaction, whether one may have a key, and the first and the last time
+    """Whether a row may belong to a transaction, whether rows tell keys, and the first and the last time
     of the file."""
-    begins, ends, given = [], [], dict.fromkeys(("transaction", "key"), False)
+    begins, ends, transactional, keyed = [], [], False, False
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         for index in range(group.num_columns):
             column = group.column(index)
             name, statistics = column.path_in_schema, column.statistics
-            if name in given and table is not RECORDS:
+            keyed |= name == "key"
+            if name == "transaction" and table is not RECORDS:
                 known = statistics is not None and statistics.has_null_count
-                given[name] |= not known or statistics.null_count < group.num_rows
+                transactional |= not known or statistics.null_count < group.num_rows
             if statistics is None or not statistics.has_min_max or table is not LEDGER:
                 continue
             if name == "sent_us":
                 begins.append(statistics.min)
             if name in ("sent_us", "settled_us"):
                 ends.append(statistics.max)
-    return given["transaction"], given["key"], min(begins, default=None), max(ends, default=None)
+    return transactional, keyed, min(begins, default=None), max(ends, default=None)
 
 
 def _table(place: Place, table: Table, unjudged: list[Phrase]) -> Any:

@@ -9,18 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tidelog.core.reasons import ElectionKind, StateWriteReason, TruncationRule
 from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.narrate.reasons import reason_key
 
-
-class Why(NamedTuple):
-    """A reason in English; and as a phrase, for other languages, if its rule is known."""
-
-    words: str
-    phrase: Phrase | None = None
+Why = Phrase | str
+"""A reason; in English words, if the evidence has nothing else."""
 
 
 _RULES_OF_SCHEMA_1: Final[dict[str, dict[str, StrEnum]]] = {
@@ -56,7 +52,7 @@ def reason_of(row: Mapping[str, Any], schema_version: int) -> tuple[str | None, 
     rule, said = row["rule"], row["cause"]
     if rule is None and schema_version == 1 and said is not None:
         rule = _rule_of_schema_1(row["event"], said)
-    return rule, Why(said) if said is not None else _why(row, rule)
+    return rule, _why(row, rule) if said is None else said
 
 
 def _rule_of_schema_1(event: str, sentence: str) -> str | None:
@@ -79,7 +75,8 @@ def _why(row: Mapping[str, Any], rule: str | None) -> Why | None:
             known = {name: value for name, value in fields.items() if value is not None}
             phrase = Phrase(reason_key(kind(rule)), known)
             try:
-                return Why(say(phrase), phrase)
+                say(phrase)
             except KeyError:
                 return None  # a fact of that reason is not known
+            return phrase
     return None

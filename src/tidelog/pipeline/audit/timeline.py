@@ -262,7 +262,7 @@ def _tell_offsets(evidence: Evidence, axis: Axis, stories: dict[Place, Partition
                 row["broker"],
                 row["previous_log_end_offset"],
                 row["log_end_offset"],
-                "" if why is None else why.phrase or why.words,
+                why or "",
             )
         )
 

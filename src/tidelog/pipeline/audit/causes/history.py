@@ -130,8 +130,7 @@ def histories(
                 before, after = row["previous_log_end_offset"], row["log_end_offset"]
                 history.cuts.append(Cut(at_us, row["broker"], before, after, rule, why))
             case "log_recovered":
-                why = None if row["cause"] is None else Why(row["cause"])
-                history.repairs.append(Repair(at_us, row["broker"], row["log_end_offset"], why))
+                history.repairs.append(Repair(at_us, row["broker"], row["log_end_offset"], row["cause"]))
             case "partition_state_written":
                 # An election's reason is what the controller wrote first about its epoch.
                 version = row["partition_version"] or 0

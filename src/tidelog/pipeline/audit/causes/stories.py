@@ -4,69 +4,37 @@ with an unknown field is left out. The verdict keeps the phrases: a report says 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from tidelog.narrate.phrasebook import ENGLISH, Phrase, say
+from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.pipeline.audit.causes.case import Case
 from tidelog.pipeline.audit.causes.history import Cut
 from tidelog.pipeline.audit.causes.rules import CauseRule
-from tidelog.pipeline.audit.reasons import Why
 
 Moment = Callable[[int | None], str | None]
 """A time in words."""
 
 
-class Clause(NamedTuple):
-    """A phrase with its facts, of which a reason is one."""
-
-    key: str
-    fields: dict[str, object]
-
-    @property
-    def english(self) -> str:
-        return _spelled(
-            self.key, *((name, v.words if isinstance(v, Why) else v) for name, v in self.fields.items())
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        fields: dict[str, Any] = {
-            name: (v.phrase or v.words) if isinstance(v, Why) else v for name, v in self.fields.items()
-        }
-        return Phrase(self.key, fields).as_json()
+Part = Phrase | str | None
+"""A text is what stands between phrases."""
 
 
-Part = Clause | Phrase | str | None
-"""A phrase is what a finding says of itself; a text is what stands between others."""
+def clause(key: str, **fields: str | int | Phrase | None) -> Phrase | None:
+    known = {name: value for name, value in fields.items() if value is not None}
+    return Phrase(key, known) if len(known) == len(fields) else None
 
 
-@lru_cache(maxsize=65_536)
-def _spelled(key: str, *fields: tuple[str, object]) -> str:
-    """Most stories of an audit share their clauses: each is put together once."""
-    return ENGLISH.templates[key].format_map(dict(fields))
-
-
-def clause(key: str, **fields: object) -> Clause | None:
-    return None if None in fields.values() else Clause(key, fields)
-
-
-class Story(tuple[Clause | Phrase | str, ...]):
+class Story(tuple[Phrase | str, ...]):
     """What happened: clauses that follow each other. Times are in seconds after the load began."""
 
     __slots__ = ()
 
     @property
     def english(self) -> str:
-        return "".join(map(_english, self))
+        return "".join(part if isinstance(part, str) else say(part) for part in self)
 
     def as_json(self) -> list[Any]:
         return [part if isinstance(part, str) else part.as_json() for part in self]
-
-
-def _english(part: Clause | Phrase | str) -> str:
-    if isinstance(part, Clause):
-        return part.english
-    return part if isinstance(part, str) else say(part)
 
 
 def story(case: Case, rule: CauseRule | None, began_us: int) -> Story:
@@ -160,7 +128,7 @@ def _taker_log(case: Case, moment: Moment) -> Iterator[Part]:
         yield clause("cause.came_back_without", broker=taker.broker)
 
 
-def _truncation(cut: Cut, moment: Moment) -> dict[str, object]:
+def _truncation(cut: Cut, moment: Moment) -> dict[str, str | int | Phrase | None]:
     return {
         "broker": cut.broker,
         "before": cut.before,

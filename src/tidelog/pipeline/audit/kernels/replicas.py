@@ -21,8 +21,13 @@ from tidelog.pipeline.audit.partitions import Part
 SHORT_MAX: Final = 100
 """Records that an in-sync replica may end below the committed end: replicas are collected one after the
 other, while the cluster stops."""
-COMPARED: Final = ("offset", "leader_epoch", "control", "value_id", "value_crc32", "key_text", "timestamp_ms")
-"""What is decoded where batches differ; `headers` besides, as its text."""
+_WRITER: Final = ("producer_id", "producer_epoch", "producer_sequence")
+COMPARED: Final = (
+    *("offset", "leader_epoch", "control", "value_id", "value_crc32", "key_text", "timestamp_ms"),
+    *("transactional", *_WRITER),
+)
+"""What is decoded where batches differ; `headers` besides, as its text. Batches that differ and hold the same
+records are none: a follower that fetches from the middle of one has the rest of it as a batch of its own."""
 _RANGES_MAX: Final = 256
 
 
@@ -72,8 +77,8 @@ def whole_hashes(table: Any) -> Words:
         ints(table["value_crc32"]),
         text_hashes(table["key_text"]),
     ]
-    if "timestamp_ms" in table.column_names:
-        columns.append(ints(table["timestamp_ms"]))
+    more = ("timestamp_ms", "transactional", *_WRITER)
+    columns += [ints(table[name]) for name in more if name in table.column_names]
     if "headers" in table.column_names:
         headers = [_header_text(each) for each in table["headers"].to_pylist()]
         columns.append(text_hashes(pa.array(headers, pa.string())))
@@ -100,7 +105,7 @@ def disagreements(parts: list[Part], part: Ints, broker: Ints, table: Any) -> It
         return
     rows = np.concatenate([np.arange(first[at], ends[at]) for at in wrong.tolist()])
     names = ["leader_epoch", "control", "value_id", "value_crc32", "key_text"]
-    names += [name for name in ("timestamp_ms",) if name in table.column_names]
+    names += [name for name in ("timestamp_ms", *_WRITER) if name in table.column_names]
     shown = table.select(names).take(pa.array(order[rows]))
     held = dict(zip(rows.tolist(), shown.to_pylist(), strict=True))
     for at in wrong.tolist():
@@ -174,6 +179,8 @@ def _inside(right: dict[str, Any], other: dict[str, Any]) -> Phrase:
         return Phrase("detail.other_bytes")
     if right["key_text"] != other["key_text"]:
         return Phrase.of("detail.other_keys", one=str(right["key_text"]), other=str(other["key_text"]))
+    if any(right.get(name) != other.get(name) for name in _WRITER):
+        return Phrase("detail.other_writer")
     return Phrase("detail.other_metadata")
 
 
