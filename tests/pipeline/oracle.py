@@ -6,7 +6,7 @@ compaction, retention; evidence that it is asked about has none of them.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 from tests.pipeline.planted import FINAL, Case
@@ -37,10 +37,10 @@ def _value(row: dict[str, Any] | None) -> str | None:
 
 
 def _differs(told: dict[str, Any], held: dict[str, Any], table: list[dict[str, Any]]) -> bool:
-    """Other bytes, or another key, if the table tells any."""
+    """Other bytes, or another key, if the table tells any. A ledger does, even that there were none."""
     if told["value_crc32"] != held["value_crc32"]:
         return True
-    keyed = any(row.get("key") is not None for row in table)
+    keyed = "outcome" in table[0] or any(row.get("key") is not None for row in table)
     return keyed and told.get("key") != held.get("key")
 
 
@@ -152,11 +152,19 @@ def _told_twice(case: Case, log: dict[int, dict[str, Any]]) -> set[Found]:
     for row in case.reads:
         told = said[row["offset"]]
         told[row["value"]] = min(told.get(row["value"], 1 << 62), row["read_us"])
-    return {
-        ("inconsistent offset", V, ", ".join(sorted(told, key=lambda v: (told[v], v))), offset, None)
+    names = {
+        offset: ", ".join(sorted(told, key=lambda v: (told[v], v)))
         for offset, told in said.items()
         if len(told) > 1
     }
+    copies, times = _copies(log), Counter(row["value"] for row in case.ledger)
+    for row in case.ledger:  # where it stands beside another record, of which nothing else was told
+        value, offset = row["value"], row["offset"]
+        at = copies.get(value, [])
+        alone = row["outcome"] == "ok" and times[value] == 1 and len(at) == 1
+        if alone and offset in log and offset not in (at[0], *names):
+            names[offset] = f"{value}, {_value(log[offset]) or 'no value'}"
+    return {("inconsistent offset", V, told, offset, None) for offset, told in names.items()}
 
 
 def _order(case: Case, log: dict[int, dict[str, Any]]) -> set[Found]:

@@ -84,8 +84,9 @@ def test_untouched_evidence_is_clean(tmp_path: Path) -> None:
         lambda: batch(3, "v3", timestamp=77),
         lambda: batch(3, "v3", headers=[("h", b"x")]),
         lambda: batch(3, "x3"),
+        lambda: batch(3, "v3", producer_id=7, producer_epoch=0, base_sequence=3),
     ],
-    ids=["key", "timestamp", "header", "value"],
+    ids=["key", "timestamp", "header", "value", "producer"],
 )
 def test_one_replica_differs_in_one_record(tmp_path: Path, other: Callable[[], bytes]) -> None:
     """Whatever it is in which they differ."""
@@ -117,6 +118,35 @@ def test_a_key_that_was_changed_everywhere(tmp_path: Path) -> None:
     case.reads[2]["key"] = "other"
     replicas(case, tmp_path, {0: log, 1: log})
     assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+
+
+def test_a_key_that_was_added_everywhere(tmp_path: Path) -> None:
+    """Where no record was sent with one."""
+    log = [batch(offset, f"v{offset}", key=b"new" if offset == 2 else None) for offset in range(COUNT)]
+    case = sent(Case("t"))
+    for row in (*case.ledger, *case.reads):
+        row["key"] = None
+    case.reads[2]["key"] = "new"
+    replicas(case, tmp_path, {0: log, 1: log})
+    assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+
+
+def test_an_acknowledgement_at_an_offset_that_the_log_had_not_come_to(tmp_path: Path) -> None:
+    """Those of v2 and v17 are exchanged. A broker that took office at 10 took nothing away from 17: what was
+    below 10 by then, and is still there, had been sent after v2 was acknowledged."""
+    case = Case("t").elected(0, 0, 0, 0, ElectionKind.CLEAN, [0, 1])
+    case.elected(100, 1, 1, 10, ElectionKind.CLEAN, [0, 1])
+    for offset in range(20):
+        case.send(f"v{offset}", {2: 17, 17: 2}.get(offset, offset), key="k", acks=1)
+    log = [batch(offset, f"v{offset}", timestamp=10 * offset) for offset in range(20)]
+    replicas(case, tmp_path, {0: log, 1: log}, 20)
+    write(tmp_path, [case])
+    judge_evidence(tmp_path)
+    rows = [row for row in found_rows(tmp_path) if row["anomaly"] != "unavailable"]
+    assert {(row["anomaly"], row["offset"], row["rule"]) for row in rows} == {
+        ("inconsistent offset", 2, "unexplained"),
+        ("inconsistent offset", 17, "unexplained"),
+    }
 
 
 @pytest.mark.parametrize("told", ["ledger", "reads"])
@@ -234,6 +264,18 @@ def test_brokers_whose_logs_cannot_be_found_are_no_health(tmp_path: Path) -> Non
     verdict = judge_evidence(tmp_path)
     assert (verdict.held, verdict.conclusive) == (True, False)
     assert any(words.startswith("replicas: the table is gone") for words in verdict.unreadable)
+
+
+def test_a_replica_that_nothing_shows_is_named(tmp_path: Path) -> None:
+    """One of the trial's own brokers is in sync, and the table of replicas has no row of it."""
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    case.replicas.pop()
+    brokers = [{"id": broker, "data_dir": f"cluster/broker-{broker}"} for broker in (0, 1)]
+    write(tmp_path, [case], final_reader=FINAL, brokers=brokers)
+    assert any(
+        words.startswith("the replica of t-0 on broker 1") for words in judge_evidence(tmp_path).unjudged
+    )
 
 
 @pytest.mark.parametrize(("ending", "expected"), [(ABORT, set()), (COMMIT, {"aborted read"})])

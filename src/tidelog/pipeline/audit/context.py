@@ -97,7 +97,7 @@ class Context:
     kept: bool
     """Whether applications keep the ledger: see `Manifest.kept`."""
     facts: frozenset[Need]
-    histories: Mapping[int, History]
+    histories: dict[int, History]
     moves: Mapping[int, Moves]
     known_marks: Mapping[int, tuple[Ints, Ints]]
     """The highest watermark that a leader of the partition had reported by a time: times, and watermarks."""
@@ -112,8 +112,8 @@ class Context:
     audits: frozenset[str] = frozenset()
     """What is looked for; other findings are dropped."""
     keyed_sends: bool = True
-    """Whether sends tell keys: then one without a key was sent without one. If neither they nor reads do (the
-    tables have no such column), the keys of the log are compared with nothing."""
+    """Whether sends tell keys: then one without a key was sent without one. If neither they nor reads do, the
+    keys of the log are compared with nothing."""
     keyed_reads: bool = True
     scratch: str = ".scratch"
     _numbers: dict[tuple[str | None, int], int] = field(default_factory=dict)

@@ -88,7 +88,8 @@ class TableFile:
     transactional: bool = False
     """Whether a row of it may belong to a transaction."""
     keyed: bool = True
-    """Whether its rows tell keys: one without a key has none then."""
+    """Whether its rows tell keys: one without a key has none then. A ledger does that has the
+    column; reads, if one of them has a key."""
     first_us: int | None = None
     last_us: int | None = None
     """When its sends began and were settled, by its footer."""
@@ -329,10 +330,10 @@ def _from_footer(footer: Any, table: Table) -> tuple[bool, bool, int | None, int
         for index in range(group.num_columns):
             column = group.column(index)
             name, statistics = column.path_in_schema, column.statistics
-            keyed |= name == "key"
-            if name == "transaction" and table is not RECORDS:
-                known = statistics is not None and statistics.has_null_count
-                transactional |= not known or statistics.null_count < group.num_rows
+            some = statistics is None or not statistics.has_null_count
+            some = some or statistics.null_count < group.num_rows
+            transactional |= name == "transaction" and some and table is not RECORDS
+            keyed |= name == "key" and (some or table is LEDGER)
             if statistics is None or not statistics.has_min_max or table is not LEDGER:
                 continue
             if name == "sent_us":

@@ -122,6 +122,8 @@ class Facts:
     """When the record of the finding was sent, if that is not the finding's own time."""
     known_us: int | None = None
     """When the record of the finding became known, if that is not the finding's own time."""
+    acks: int | None = None
+    """Of the send of that record, if that is not the finding's own."""
     hole: bool = False
     """The log goes on behind the offset, and holds nothing there. No change of leader leaves that behind."""
     at_end: bool = False

@@ -49,6 +49,8 @@ class Part:
     compacted: bool = False
     told_end: int | None = None
     told_start: int | None = None
+    isr: tuple[int, ...] = ()
+    """At the end, as far as it is known."""
 
     @property
     def place(self) -> Place:
@@ -97,9 +99,15 @@ def list_partitions(topics: Sequence[Row], replicas: Sequence[Row], places: Coll
                 compacted="compact" in str(configs.get("cleanup.policy", "")),
                 told_end=None if end is None else int(end),
                 told_start=None if start is None else int(start),
+                isr=_in_sync(by_place.get((name, partition), {})),
             )
         )
     return found
+
+
+def _in_sync(rows: Mapping[int, Sequence[Row]]) -> tuple[int, ...]:
+    told = (row["isr"] for of_broker in rows.values() for row in of_broker if row["isr"] is not None)
+    return tuple(sorted(next(told, ())))
 
 
 def _replica(broker: int, rows: Sequence[Row], end_is_open: bool) -> Replica:

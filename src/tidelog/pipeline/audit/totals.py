@@ -77,6 +77,11 @@ def name_what_is_not_judged(evidence: Evidence, context: Context, found: Summed,
         evidence.lacks(Phrase.of("unjudged.unplaced_reads", count=found.unplaced_reads))
     if more := found.long_count - len(found.long_jumps):
         evidence.lacks(Phrase.of("unjudged.long_moves", count=more, offsets=STRETCH))
+    ours = {broker["id"] for broker in evidence.manifest.brokers if broker.get("data_dir")}
+    for part in context.parts:
+        for broker in sorted(ours.intersection(part.isr) - part.replicas.keys()):
+            place = f"{part.topic}-{part.partition}"
+            evidence.lacks(Phrase.of("unjudged.absent_replica", broker=broker, partition=place))
     if Need.FINAL_LOG not in evidence.facts or Need.SENDS not in evidence.facts:
         return
     if second.unread:

@@ -156,7 +156,7 @@ class Case:
         """Whether the broker that cut it off had been replaced before it acknowledged, and did not know: it
         cut its log when it learnt of its successor."""
         cut, led, facts = self.cut, self.incumbent, self.facts
-        if cut is None or led is None or led.broker == cut.broker or self.finding.acks == _ALL:
+        if cut is None or led is None or led.broker == cut.broker or _ALL in (self.finding.acks, facts.acks):
             return False
         term = self._believed(cut.broker)
         if term is None or term.epoch >= led.epoch or not (facts.other_there or facts.at_end):
@@ -193,9 +193,12 @@ class Case:
         its term began did not write there."""
         return [election for election in self.in_office if election.end <= self.offset]
 
-    @property
+    @cached_property
     def never_there(self) -> bool:
-        """Whether no term wrote it where it is said to have been: then nothing took it away."""
+        """Whether no term wrote it where it is said to have been, or the log had not come so far by then:
+        nothing took it away."""
+        if self.known != _NEVER and not self.history.had_come_to(self.offset, self.known):
+            return True
         return bool(self.in_office) and not self.terms
 
     @property
@@ -227,6 +230,8 @@ class Case:
         epoch, until, elections = self.facts.other_epoch, self.facts.other_until_us, self.history.elections
         led = self.incumbent
         if not self.facts.other_there or led is None or not self.terms or self.taker is not None:
+            return None
+        if self.never_there:
             return None
         if epoch is None:
             if until is None or not elections[0].at_us <= until < self._reign(self.terms[0])[0]:

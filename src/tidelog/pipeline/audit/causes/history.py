@@ -87,6 +87,21 @@ class History:
     cuts: list[Cut] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
+    newest: list[tuple[int, int]] = field(default_factory=list)
+    """Places where the log was cut, and its end; and when the newest record below each, of those that are
+    there at the end, was made."""
+
+    def places(self) -> set[int]:
+        return {election.end for election in self.elections} | {cut.after for cut in self.cuts}
+
+    def had_come_to(self, offset: int, at_us: int) -> bool:
+        """Whether the log may have held the offset by then. What was below the place to which it was cut
+        later, and is still there, had been written before."""
+        ends = [election.end for election in self.elections if election.at_us >= at_us]
+        ends += [cut.after for cut in self.cuts if cut.at_us >= at_us and cut.covers(offset)]
+        kept = min(ends, default=offset)
+        below = [made_us for place, made_us in self.newest if place <= min(kept, offset)]
+        return not below or max(below) <= at_us
 
     def by_clients_clock(self, ahead_us: Mapping[int, int]) -> History:
         """The same where brokers' clocks are so far ahead: findings have the time of clients."""
@@ -101,7 +116,7 @@ class History:
             for commit in self.commits
         ]
         told = (moved(self.elections), moved(self.followings), moved(self.cuts), moved(self.repairs))
-        return History(*told, commits)
+        return History(*told, commits, self.newest)
 
 
 Told = TypeVar("Told", Election, Following, Cut, Repair)

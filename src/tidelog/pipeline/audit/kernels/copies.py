@@ -22,6 +22,8 @@ def was_lost(context: Context, number: int, send: Row) -> bool:
     part, history, told = context.parts[number], context.histories.get(number, NOTHING), send["offset"]
     if part.compacted or told < part.start:
         return True
+    if send["settled_us"] is not None and not history.had_come_to(told, send["settled_us"]):
+        return False
     power = any(death.kind == "power" and death.at_us >= send["sent_us"] for death in context.deaths)
     cut = any(cut.covers(told) and cut.at_us >= send["sent_us"] for cut in history.cuts)
     return cut or (power and told >= part.end)

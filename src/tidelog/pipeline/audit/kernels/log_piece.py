@@ -11,6 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.evidence.tables import RECORDS
+from tidelog.pipeline.audit.causes.history import NOTHING
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.findings import FindingWriter, Tally
 from tidelog.pipeline.audit.kernels.hashes import (
@@ -24,9 +25,10 @@ from tidelog.pipeline.audit.kernels.hashes import (
     stretch_keys,
     text_hashes,
 )
-from tidelog.pipeline.audit.kernels.logs import Damage, batches_of, records_of, visible
+from tidelog.pipeline.audit.kernels.logs import Batches, Damage, batches_of, records_of, visible
 from tidelog.pipeline.audit.kernels.replicas import COMPARED, differing, disagreements, lacking
 from tidelog.pipeline.audit.kernels.tables import read_groups
+from tidelog.pipeline.audit.partitions import Part
 from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, RecordsPiece
 
 SUMMED: Final = ("offset", "control", "transactional", "value_id", "value_crc32", "key_text")
@@ -62,6 +64,8 @@ class LogResult:
     records: dict[int, int] = field(default_factory=dict)
     """How many each broker holds."""
     problems: list[ReplicaDamage] = field(default_factory=list)
+    newest: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Partition and place → when the newest record of this piece below it was made."""
     tally: Tally = field(default_factory=Tally)
 
 
@@ -82,10 +86,23 @@ def judge_log(context: Context, piece: LogPiece | RecordsPiece) -> LogResult:
     for offsets in ranges:
         _compare(context, piece, offsets, writer)
     result.tally = writer.close()
+    if part.broker in batches and not context.kept:
+        result.newest = _newest(context, part, batches[part.broker])
     table = final_rows(context, piece, SUMMED)
     if table is not None:
         result.sums = sums_of(context, table)
     return result
+
+
+def _newest(context: Context, part: Part, batches: Batches) -> dict[tuple[int, int], int]:
+    """At the places where the log was cut, and at its end."""
+    places = context.histories.get(part.number, NOTHING).places() | {part.end}
+    found = {}
+    for place in places:
+        below = batches.newest_ms[batches.behind <= place]
+        if len(below) and (made_ms := int(below.max())) >= 0:
+            found[part.number, place] = made_ms * 1000
+    return found
 
 
 def _compare(context: Context, piece: LogPiece, offsets: range, writer: FindingWriter) -> None:

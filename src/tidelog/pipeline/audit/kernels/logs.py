@@ -27,6 +27,7 @@ from tidelog.pipeline.segments.index import narrowed
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
 from tidelog.pipeline.segments.scan import Problem, scan
+from tidelog.wire.batch import TIMESTAMP_TYPE_BIT
 
 CRC_WRONG: Final = "the CRC of the batch does not match"
 _MISPLACED: Final = "the offsets of the batch do not fit those around it"
@@ -54,14 +55,17 @@ class Batches:
     behind: Ints
     content: Words
     """A hash of everything in the batch."""
+    newest_ms: Ints
+    """When its newest record was made, by its producer's clock; -1: by a broker's."""
     records: int = 0
     problems: list[Damage] = field(default_factory=list)
 
 
 def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: int) -> Batches:
     """Every batch's CRC is checked; nothing is decoded."""
-    bases, behinds, hashes = [], [], []
-    found = Batches(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint64))
+    bases, behinds, hashes, newest = [], [], [], []
+    nothing = np.zeros(0, np.int64)
+    found = Batches(nothing, nothing, np.zeros(0, np.uint64), nothing)
     for base, name in files:
         try:
             with place.open(name) as source:
@@ -91,11 +95,14 @@ def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: i
                     hashes.append(
                         combined(first, headers["crc"], headers["leader_epoch"], headers["length"])[kept]
                     )
+                    by_broker = headers["attributes"] & TIMESTAMP_TYPE_BIT != 0
+                    newest.append(np.where(by_broker, -1, headers["max_timestamp"])[kept].astype(np.int64))
                     found.records += int(headers["record_count"][kept].clip(0).sum())
         except OSError as error:
             found.problems.append(Damage(None, f"{name} cannot be read: {error.strerror or error}"))
     if bases:
-        found.base, found.behind, found.content = map(np.concatenate, (bases, behinds, hashes))
+        columns = (bases, behinds, hashes, newest)
+        found.base, found.behind, found.content, found.newest_ms = map(np.concatenate, columns)
     return found
 
 

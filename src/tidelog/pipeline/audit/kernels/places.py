@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -41,8 +41,19 @@ from tidelog.pipeline.audit.rounds.parcels import Bucket, Parcel, pack, unpack
 MISS, COPY, STRAY = "miss", "copy", "stray"
 _SPOT_BITS: Final = 40
 _NOTHING = np.zeros(0, np.int64)
-Report = tuple[int, tuple[str, str], int | None]
-"""Of a value at an offset: when it was told, how and by whom, and when it was sent."""
+
+
+class Report(NamedTuple):
+    """Of a value at an offset."""
+
+    at_us: int
+    how: tuple[str, str]
+    """The key of a phrase, and by whom or to whom."""
+    sent_us: int | None
+    acks: int | None = None
+    """Of a send."""
+
+
 _NONE: Final = Phrase("detail.record_without_value")
 _NEVER: Final = 1 << 62
 
@@ -188,6 +199,8 @@ class _Place:
         self._context = context
         self._held = held
         self._sent, self._read = sent, read
+        self._contradicted: list[int] = []
+        """Offsets at which two values were reported, in order."""
         _, ends = context.limits()
         if sent is not None:
             self._sent_value = text_hashes(sent["value"])
@@ -248,6 +261,7 @@ class _Place:
             "now_epoch": pa.array(epochs, pa.int32()),
             "now_us": pa.array(since, mask=since < 0),
             "now_until_us": pa.array(until, mask=until == _NEVER),
+            "reported": pa.array(among(spots_of(self._sent)[chosen], np.array(self._contradicted, np.int64))),
             "hole": pa.array((at < 0) & self._committed[chosen]),
             "uncommitted": pa.array(self._same[chosen] & ~self._committed[chosen]),
             "changed": pa.array(self._changed[chosen]),
@@ -411,33 +425,37 @@ class _Place:
             return
         reports: dict[int, dict[str, list[Report]]] = {}
         if self._sent is not None:
-            for spot, each in _rows_at(self._sent, offsets, ["value", "producer", "settled_us", "sent_us"]):
+            for spot, each in _rows_at(
+                self._sent, offsets, ["value", "producer", "settled_us", "sent_us", "acks"]
+            ):
                 at = each["settled_us"] if each["settled_us"] is not None else each["sent_us"]
-                who = (at or 0, ("detail.acknowledged_to", each["producer"]), each["sent_us"])
-                reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
+                how = ("detail.acknowledged_to", each["producer"])
+                report = Report(at or 0, how, each["sent_us"], each["acks"])
+                reports.setdefault(spot, {}).setdefault(each["value"], []).append(report)
         if self._read is not None:
             for spot, each in _rows_at(self._read, offsets, ["value", "consumer", "read_us", "timestamp_ms"]):
                 derived = each["consumer"] == self._context.final_reader and not self._context.reads_to_end
                 if each["value"] is None or derived:  # a value that all consumers read needs no mention
                     continue
                 sent_us = None if each["timestamp_ms"] is None else each["timestamp_ms"] * 1000
-                who = (each["read_us"] or 0, ("detail.read_by", each["consumer"]), sent_us)
-                reports.setdefault(spot, {}).setdefault(each["value"], []).append(who)
+                report = Report(each["read_us"] or 0, ("detail.read_by", each["consumer"]), sent_us)
+                reports.setdefault(spot, {}).setdefault(each["value"], []).append(report)
         for spot, told in sorted(reports.items()):
             if len(told) > 1:
+                self._contradicted.append(spot)
                 yield self._two_values(spot, told)
 
     def _two_values(self, spot: int, told: dict[str, list[Report]]) -> Finding:
         part, offset = spot >> _SPOT_BITS, spot & ((1 << _SPOT_BITS) - 1)
         listed = sorted(
-            (min(at for at, _, _ in whos), value, sorted({who for _, who, _ in whos}))
-            for value, whos in told.items()
+            (min(each.at_us for each in reports), value, sorted({each.how for each in reports}))
+            for value, reports in told.items()
         )
         held, row = self._held, int(self._held.at(np.array([spot]))[0])
         # The first that the log does not hold: why it does not is the question.
         now = held.value_at(row) if row >= 0 else None
         known_us, gone, _ = next(each for each in listed if each[1] != now)
-        sent = [sent_us for _, _, sent_us in told[gone] if sent_us is not None]
+        sent = [each.sent_us for each in told[gone] if each.sent_us is not None]
         there, end = row >= 0, self._context.parts[part].end
         return Finding(
             "inconsistent offset",
@@ -456,6 +474,7 @@ class _Place:
                 **(held.times_at(row) if there else {}),
                 own_us=min(sent, default=None),
                 known_us=known_us,
+                acks=min((each.acks for each in told[gone] if each.acks is not None), default=None),
                 hole=row < 0 and offset < end,
                 at_end=offset >= end,
             ),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from tidelog.ledger.identity import by_content
-from tidelog.narrate.phrasebook import Phrase
+from tidelog.narrate.phrasebook import Phrase, say
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import (
@@ -390,7 +390,11 @@ class _Judge:
         elif len(sends) == 1 and len(copies) == 1 and sends[0]["outcome"] == OK:
             send = sends[0]
             told, miss = send["offset"], group.misses.get(send["row"])
-            if told is None or told == copies[0] or (miss is not None and miss["there"]):
+            if told is None or told == copies[0]:
+                return
+            if miss is not None and miss["there"]:
+                if not miss["reported"]:
+                    yield self._in_the_place_of_another(group, send, miss)
                 return
             yield self._of_send(
                 "duplicated",
@@ -402,6 +406,31 @@ class _Judge:
                 detail=Phrase.of("detail.elsewhere", told=told, offset=copies[0]),
                 facts=Facts(misplaced=not was_lost(self._context, group.part, send)),
             )
+
+    def _in_the_place_of_another(self, group: Group, send: Row, miss: Row) -> Finding:
+        """Acknowledged where the log holds another record, of which nothing else was told."""
+        value, now = group.value, miss["now"] or say(Phrase("detail.no_value"))
+        detail = Phrase.of("detail.acknowledged_in_place_of", value=value, who=send["producer"], now=now)
+        settled_us = send["settled_us"]
+        return Finding(
+            "inconsistent offset",
+            VIOLATION,
+            group.part,
+            send["offset"],
+            value=f"{value}, {now}",
+            time_us=send["sent_us"] if settled_us is None else settled_us,
+            until_us=settled_us,
+            count=2,
+            detail=detail,
+            facts=Facts(
+                other_there=True,
+                other_epoch=miss["now_epoch"],
+                other_us=miss["now_us"],
+                other_until_us=miss["now_until_us"],
+                own_us=send["sent_us"],
+                acks=send["acks"],
+            ),
+        )
 
     def _duplicated(self, group: Group, copies: list[int]) -> Iterator[Finding]:
         sends = group.sends

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tidelog.evidence.tables import LEDGER
+from tidelog.pipeline.audit.causes.history import History
 from tidelog.pipeline.audit.context import Context
 from tidelog.pipeline.audit.evidence import Need
 from tidelog.pipeline.audit.findings import Finding, Tally
@@ -55,6 +56,8 @@ class Summed:
     read: dict[str, dict[int, tuple[int, int]]] = field(default_factory=dict)
     records: Counter[int] = field(default_factory=Counter)
     problems: set[ReplicaDamage] = field(default_factory=set)
+    newest: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Partition and place → when the newest record below it was made."""
     reads: Counter[str] = field(default_factory=Counter)
     jump_keys: Ints = field(default_factory=lambda: _NOTHING)
     long_jumps: list[Jump] = field(default_factory=list)
@@ -114,6 +117,10 @@ def bring_together(
         found.records.update(result.records)
         found.problems.update(result.problems)
         found.tallies.append(result.tally)
+        for place, made_us in result.newest.items():
+            found.newest[place] = max(found.newest.get(place, made_us), made_us)
+    for (number, place), made_us in sorted(found.newest.items()):
+        context.histories.setdefault(number, History()).newest.append((place, made_us))
     _bring_reads(found, reads)
     found.tallies += [result.tally for result in ledgers]
     return found
