@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from tidelog.cli.app import command
+from tidelog.cli.help import parameters
 
 HEAD = """\
 # Commands
@@ -50,25 +51,28 @@ def _summary(found: Any) -> str:
     return _cell((found.help or "").partition("\n\n")[0])
 
 
-def _default(parameter: Any) -> str:
-    value = parameter.default
-    if value is None or value is False or value == () or callable(value) or parameter.is_flag:
-        return ""
-    return f"`{value}`" if str(value) else ""
+def _split(text: str) -> tuple[str, str]:
+    """What a parameter is for, with its limits, and its default."""
+    help_, bracket, added = text.rpartition("  [")
+    if not bracket:
+        return text, ""
+    parts = added.removesuffix("]").split("; ")
+    defaults = [part.removeprefix("default: ").strip("()") for part in parts if part.startswith("default: ")]
+    limits = [part for part in parts if not part.startswith("default: ") and part != "required"]
+    return f"{help_} ({'; '.join(limits)})" if limits else help_, "".join(defaults)
 
 
-def _options(found: Any) -> Iterator[str]:
-    options = [each for each in found.params if each.param_type_name == "option" and not each.hidden]
-    if not options:
-        return
-    yield "| option | default | |\n|---|---|---|\n"
-    for each in options:
-        names = ", ".join(f"`{name}`" for name in (*each.opts, *each.secondary_opts))
-        yield f"| {names} | {_default(each)} | {_cell(each.help or '')} |\n"
+def _tables(found: Any, context: Any) -> Iterator[str]:
+    for title, rows in parameters(found, context).items():
+        own = [row for row in rows if "--help" not in row[0]]
+        if own:
+            yield f"\n| {title.lower()} | default | |\n|---|---|---|\n"
+        for written, text in own:
+            help_, default = _split(text)
+            yield f"| `{_cell(written)}` | {_cell(default)} | {_cell(help_)} |\n"
 
 
-def _usage(name: str, found: Any) -> str:
-    context = typer.Context(found, info_name=name)
+def _usage(found: Any, context: Any) -> str:
     return " ".join(found.get_usage(context).removeprefix("Usage: ").split())
 
 
@@ -79,8 +83,9 @@ def page() -> str:
         parts.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {_summary(found)} |\n")
     for name, found in commands:
         parts.append(f"\n## {name}\n\n{_summary(found)}\n\n")
-        parts.append(f"```text\n{_usage(name, found)}\n```\n\n")
-        parts += _options(found)
+        context = typer.Context(found, info_name=name)
+        parts.append(f"```text\n{_usage(found, context)}\n```\n")
+        parts += _tables(found, context)
     parts.append(FOOT)
     return "".join(parts)
 

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from tidelog.errors import unknown
 
+ARGUMENTS = "Arguments"
 OPTIONS = "Options"
 _NO_LIMIT = 10_000
 """Characters of a summary. Typer would cut it at 45, also where shells show it beside a completion."""
@@ -70,23 +71,29 @@ class Group(TyperGroup):
 
 
 def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
+    _write(formatter, parameters(command, ctx), 0)
+
+
+def parameters(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    """In groups, how each argument and option is written and what it is for."""
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is None:
             continue
         record = (_TYPE.sub("", record[0]), _in_words(record[1]))
-        usual = "Arguments" if parameter.param_type_name == "argument" else OPTIONS
+        usual = ARGUMENTS if parameter.param_type_name == "argument" else OPTIONS
         sections.setdefault(getattr(parameter, "rich_help_panel", None) or usual, []).append(record)
     if OPTIONS in sections:  # what has no group, with --help, comes last
         sections[OPTIONS] = sections.pop(OPTIONS)
-    _write(formatter, sections, 0)
+    return sections
 
 
 def _usage(piece: str) -> str:
-    """``TOPIC``, ``[BROKER…]`` instead of ``{TOPIC}``, ``[[BROKER…]]...``."""
-    if piece.startswith("{") and piece.endswith("}"):
-        return piece[1:-1]
-    return piece.removeprefix("[").removesuffix("...").removesuffix("]") if piece.startswith("[[") else piece
+    """``TOPIC``, ``TOPIC…``, ``[BROKER…]`` instead of ``{TOPIC}``, ``{TOPIC…}...``, ``[[BROKER…]]...``."""
+    plain = piece.removesuffix("...")
+    if plain.startswith("{") and plain.endswith("}"):
+        return plain[1:-1]
+    return plain.removeprefix("[").removesuffix("]") if plain.startswith("[[") else piece
 
 
 def _in_words(text: str) -> str:
