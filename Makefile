@@ -5,7 +5,7 @@ PYTHON ?= python3
 # More than the two cores that the suite is made for: many tests wait most of the time.
 JOBS ?= 6
 
-# Hundreds of processes are started, and each would compile everything anew.
+# Hundreds of processes are started, and each would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 VENV := .venv
@@ -87,7 +87,7 @@ soak: $(STAMP) ## load and every fault for an hour, with audits (HOURS=1, MINUTE
 scenarios: $(STAMP) ## play every scenario on real processes, and compare with the simulator
 	$(BIN)/python -m pytest -n 5 --dist worksteal tests/process_stage/test_cluster_stage.py
 
-pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation anew
+pictures: $(STAMP) $(TOOLS) ## draw the pictures of the documentation
 	$(BIN)/python -m docs.images.make_pictures
 
 site: $(STAMP) ## the lab as static files in build/site, with Python that runs in the browser (needs npm)
@@ -105,7 +105,7 @@ reference: $(STAMP) ## write the pages of the reference that are made from the c
 		mv docs/reference/$$name.md.new docs/reference/$$name.md; done
 	$(BIN)/python docs/reference/make_scenarios.py
 
-lock: python ## resolve pyproject.toml anew into requirements-dev.lock and requirements-docs.lock
+lock: python ## resolve pyproject.toml into requirements-dev.lock and requirements-docs.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch/venv"; \
 	"$$scratch/venv/bin/python" $(PIP) install '.[dev]'; \

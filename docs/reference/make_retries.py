@@ -79,8 +79,8 @@ def row(scenario: Scenario) -> str:
     for idempotent in (False, True):
         played = run(with_retries(scenario.under(GENERATION), idempotent=idempotent))
         left = [str(finding["value"]) for finding in played.verdict.duplicated]
-        told = ", ".join(left) if len(left) <= NAMED_MAX else f"{len(left)} records"
-        cells += [str(most_copies(played)), told]
+        named = ", ".join(left) if len(left) <= NAMED_MAX else f"{len(left)} records"
+        cells += [str(most_copies(played)), named]
     return f"| {scenario.name} | {' | '.join(cells)} |"
 
 

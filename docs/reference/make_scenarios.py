@@ -38,16 +38,16 @@ def expected(name: str) -> str:
     lines: dict[str, list[str]] = {}
     for generation in GENERATIONS:
         expectation = scenario.expectation(generation)
-        told = "nothing is expected" if expectation is None else outcome(expectation.facts)
-        lines.setdefault(told, []).append(f"`{generation}`")
-    return "".join(f"- {', '.join(generations)}: {told}\n" for told, generations in lines.items())
+        ending = "nothing is expected" if expectation is None else outcome(expectation.facts)
+        lines.setdefault(ending, []).append(f"`{generation}`")
+    return "".join(f"- {', '.join(generations)}: {ending}\n" for ending, generations in lines.items())
 
 
 def page() -> str:
-    def anew(section: re.Match[str]) -> str:
+    def rewritten(section: re.Match[str]) -> str:
         return EXPECTATIONS.sub(lambda _: expected(section[1]), section[0], count=1)
 
-    return SECTION.sub(anew, PAGE.read_text("utf-8"))
+    return SECTION.sub(rewritten, PAGE.read_text("utf-8"))
 
 
 if __name__ == "__main__":

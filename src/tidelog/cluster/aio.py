@@ -368,8 +368,8 @@ class Supervisor(Answers):
             self.network.unsilence(number)
 
     async def fill_disk(self, number: int) -> None:
-        """No log of a broker can grow, until `free_disk` or its next start. What it notes for an audit can,
-        for that stands for another disk."""
+        """No log of a broker can grow, until `free_disk` or its next start. What it notes for an audit can
+        still grow, as if that were on another disk."""
         notes = self.spec.settings.get("tidelog.evidence.dir")
         fill_disk(self._brokers.running(number), Path(self.broker(number).data_dir), notes)
         self._full_disks.add(number)

@@ -175,7 +175,7 @@ class Group:
         return instance_id is not None and self.static_ids.get(instance_id, member_id) != member_id
 
     @property
-    def everybody_joined(self) -> bool:
+    def all_joined(self) -> bool:
         return not self.pending_ids and all(each.awaits_join is not None for each in self.members.values())
 
     @property

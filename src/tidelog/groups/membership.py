@@ -210,7 +210,7 @@ class Membership:
         self._complete_join(group)
 
     def _complete_join_if_all_are_here(self, group: Group) -> None:
-        if group.state is State.PREPARING and not group.gathering and group.everybody_joined:
+        if group.state is State.PREPARING and not group.gathering and group.all_joined:
             self._complete_join(group)
 
     def _complete_join(self, group: Group) -> None:

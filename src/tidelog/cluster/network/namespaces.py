@@ -48,7 +48,7 @@ Pair = tuple[str, str]
 
 
 class NamespaceError(Refusal):
-    """There are no namespaces to be had here. The message is one line that says what to do."""
+    """This machine has no network namespaces. The message is one line that says what to do."""
 
 
 def require_namespaces() -> None:

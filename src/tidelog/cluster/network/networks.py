@@ -72,7 +72,7 @@ class ClusterNetwork(Protocol):
 
 
 def make_network(spec: ClusterSpec) -> ClusterNetwork:
-    """Raises `ClusterError` if there is no such network to be had here. The modules of networks in which
+    """Raises `ClusterError` if this machine has no such network. The modules of networks in which
     something can be cut are loaded when one is wanted."""
     if spec.network == NETNS:
         from tidelog.cluster.network.namespaced import NamespaceNetwork
