@@ -163,8 +163,8 @@ def test_the_words_of_the_report_are_those_that_it_uses() -> None:
 
 def test_one_and_many_are_told_apart_by_the_count() -> None:
     for count, english, chinese in (
-        (1, "1 duplicated record", "1 条记录重复"),
-        (1200, "1,200 duplicated records", "1,200 条记录重复"),
+        (1, "1 duplicated record", "1 条消息重复"),
+        (1200, "1,200 duplicated records", "1,200 条消息重复"),
     ):
         found = Phrase("audit.duplicated", {"count": count})
         assert (say(found), phrasebook("zh").say(found)) == (english, chinese)

@@ -467,13 +467,13 @@ def test_the_order_of_the_isr_counts_only_where_it_is_expected() -> None:
 
 def test_what_clients_were_told_is_compared(end: Run) -> None:
     first, *rest = end.ledger
-    assert _kinds(end, replace(end, ledger=[replace(first, offset=9), *rest])) == {"told"}
+    assert _kinds(end, replace(end, ledger=[replace(first, offset=9), *rest])) == {"answer"}
     assert _kinds(end, replace(end, ledger=[replace(first, attempts=9), *rest])) == {"attempts"}
     lost = replace(first, outcome=Outcome.UNKNOWN, error=ClientFailure.NO_ANSWER)
     gone = replace(first, outcome=Outcome.UNKNOWN, error=ClientFailure.CONNECTION_LOST)
     assert _kinds(replace(end, ledger=[lost, *rest]), replace(end, ledger=[gone, *rest])) == set()
     refused = replace(first, outcome=Outcome.FAILED, error=ClientFailure.NO_ANSWER)
-    assert _kinds(replace(end, ledger=[lost, *rest]), replace(end, ledger=[refused, *rest])) == {"told"}
+    assert _kinds(replace(end, ledger=[lost, *rest]), replace(end, ledger=[refused, *rest])) == {"answer"}
 
 
 def test_remarks_are_compared_except_those_of_drop(end: Run) -> None:

@@ -32,14 +32,14 @@ def test_pictures_are_in_the_window(browser: Any, address: str, size: tuple[int,
     opened = Opened(browser, address, size=size)
     page = opened.go(fragment)
     if size[0] < 1080:
-        page.evaluate("scrollTo(0, document.querySelector('.told').offsetTop)")
+        page.evaluate("scrollTo(0, document.querySelector('.narrated').offsetTop)")
     found = page.evaluate(LOWEST)
     assert max(found["ends"]) <= 0
     assert found["wide"] <= size[0]
     opened.close()
 
 
-def test_a_mistake_in_the_text_is_told_in_the_dialog(opened: Opened) -> None:
+def test_a_mistake_in_the_text_is_shown_in_the_dialog(opened: Opened) -> None:
     """The line number is that of the text as it is seen, title and all; the line is selected."""
     page = opened.go("#/s/hw-loss?g=hw")
     page.keyboard.press("e")
@@ -70,11 +70,11 @@ def test_narration_fades_on_a_phone_where_there_is_more_of_it(browser: Any, addr
     """Scrolled to its end it is whole; the next step begins at its beginning."""
     opened = Opened(browser, address, size=(390, 640))
     page = opened.go("#/s/hw-loss?g=hw&step=18")
-    at_end = "document.querySelector('.told').classList.contains('at-end')"
+    at_end = "document.querySelector('.narrated').classList.contains('at-end')"
     assert not page.evaluate(at_end)
-    page.evaluate("document.querySelector('.told').scrollTo(0, 10000)")
+    page.evaluate("document.querySelector('.narrated').scrollTo(0, 10000)")
     opened.until(at_end)
     page.keyboard.press("ArrowRight")
     opened.until("lab.stage.step === 19")
-    assert page.evaluate("document.querySelector('.told').scrollTop") == 0
+    assert page.evaluate("document.querySelector('.narrated').scrollTop") == 0
     opened.close()

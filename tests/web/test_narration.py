@@ -23,7 +23,7 @@ def test_a_title_belongs_to_generations_that_end_alike() -> None:
         assert len(set(ends.values())) == 1, f"{name}: {ends}"
 
 
-def told(page: Any) -> str:
+def shown(page: Any) -> str:
     return page.inner_text("h1") + " " + " ".join(page.locator(".narration").all_inner_texts())
 
 
@@ -35,24 +35,24 @@ def test_under_other_rules_the_title_is_what_happens_there(opened: Opened) -> No
     assert page.inner_text("h1") == "Under epoch every promise is held"
     page.evaluate("lab.open('#/s/hw-loss?g=epoch&vs=hw')")
     assert page.inner_text("h1").endswith(f"{DISAPPEARS} (hw)")
-    # The author of kafka-14140 says nothing about hw: each step is told from its events.
+    # The author of kafka-14140 says nothing about hw: each step is narrated from its events.
     page.evaluate("lab.open('#/s/kafka-14140-rebooted-replica?g=hw&step=2')")
     assert page.locator(".narration:not(.computed)").count() == 0
     assert page.locator(".narration.computed").count() == 1
 
 
 @pytest.mark.slow
-def test_after_a_fork_nothing_of_the_former_story_is_told_that_it_made_untrue(opened: Opened) -> None:
-    """What was told before the change stays; from it on each step is told from its events."""
+def test_after_a_fork_nothing_of_the_former_story_is_shown_that_it_made_untrue(opened: Opened) -> None:
+    """The narration before the change stays; from it on each step is narrated from its events."""
     page = opened.go("#/s/hw-loss?g=hw&step=15")
     page.evaluate("lab.stage.act(['resume 0'])")
     opened.until("lab.stage.draft.name === 'hw-loss-mine'")
     page.evaluate("lab.stage.jump(7)")
-    assert "That fetch reaches the leader" in told(page)
+    assert "That fetch reaches the leader" in shown(page)
     for step in range(16, page.evaluate("lab.stage.last") + 1):
         page.evaluate(f"lab.stage.jump({step})")
-        assert "From here on the story is changed." in told(page)
-        assert "c is gone there" not in told(page)
+        assert "From here on the story is changed." in shown(page)
+        assert "c is gone there" not in shown(page)
         assert page.locator(".narration.computed").count() == 1
     assert DISAPPEARS not in page.content()
     assert page.inner_text("h1") == "Under hw every promise is held"
@@ -96,9 +96,9 @@ def test_chinese_has_no_space_beside_its_own_punctuation(browser: Any, address: 
     """A template leaves a space for a field; a field that ends with a bracket of full width needs none."""
     opened = Opened(browser, address, locale="zh-CN")
     page = opened.go("#/s/hw-loss?g=hw&step=21")
-    told = page.locator(".happened").inner_text()
-    assert "由 OnlinePartition（在线）变为 OfflinePartition（离线）" in told
-    assert not re.search(r"[，。；：、（）] | [，。；：、（）]", told)
+    said = page.locator(".happened").inner_text()
+    assert "由 OnlinePartition（在线）变为 OfflinePartition（离线）" in said
+    assert not re.search(r"[，。；：、（）] | [，。；：、（）]", said)
     opened.close()
 
 
@@ -132,4 +132,4 @@ def test_a_fork_tells_what_a_follower_copies(opened: Opened) -> None:
     page.get_by_text("Wake it up").click()
     page.wait_for_selector(".banner.yours")
     opened.until("lab.stage.step === 20")
-    assert "Broker 1 copies c." in told(page)
+    assert "Broker 1 copies c." in shown(page)

@@ -31,7 +31,7 @@ from tidelog.web.play.recording import record
 from tidelog.web.rules import Rule
 
 STATIC = files("tidelog.web") / "static"
-COMPOSED = ("told_", "toldLong_", "theme", "one_", "many_", "spacetime_")
+COMPOSED = ("answer_", "answerLong_", "theme", "one_", "many_", "spacetime_")
 ELECTIONS = ("hw-loss-chain", "isolate-leader-zone", "kip-966-last-replica-standing")
 """Scenarios in which a majority elects."""
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
@@ -80,7 +80,16 @@ def test_everything_that_can_happen_has_words() -> None:
     wanted |= {f"{type(one).__name__}.{one.name}" for one in named}
     wanted |= {"asks", "asked", "epoch_end.same", "epoch_end.older", "epoch_end.unknown"}
     wanted |= {"elr", "last_known_leader", "BecameFollowerOfNobody", "no_broker"}
-    wanted |= {"leads", "no_leader", "error", "spoken", "told.offset", "told.unasked", "told.nothing"}
+    wanted |= {
+        "leads",
+        "no_leader",
+        "error",
+        "spoken",
+        "placed",
+        "answer.offset",
+        "answer.unasked",
+        "answer.nothing",
+    }
     for language in ("en", "zh"):
         spoken = words()[language]
         assert set(spoken["phrases"]) == wanted
@@ -177,7 +186,7 @@ def in_chinese(message: str) -> str:
 
 
 @pytest.mark.parametrize("step", MISTAKES)
-def test_mistakes_in_a_text_are_told_in_chinese(step: str) -> None:
+def test_mistakes_in_a_text_are_shown_in_chinese(step: str) -> None:
     """Where, what was expected, what is there. (Some of what was expected keeps its English name.)"""
     with pytest.raises(ScenarioError) as refused:
         parse(HEAD + step + "\n")

@@ -22,7 +22,7 @@ class BelowMinIsr(Kill):
     )
     says = Words(
         "Crash of {list}: fewer replicas than min.insync.replicas are left.",
-        "broker {list} 崩溃：剩下的副本少于 min.insync.replicas。",
+        "broker {list} 宕机：剩下的副本少于 min.insync.replicas。",
     )
     min_insync_min = 2
     by_default = False  # the schedules of `all` stay as they were

@@ -21,13 +21,13 @@ def error_words(error: ClientError | None) -> str:
     return "" if error is None else say(error_phrase(error))
 
 
-def told(sent: Sent) -> Phrase:
+def answer_phrase(sent: Sent) -> Phrase:
     """What the application heard of a record."""
     if sent.outcome is Outcome.OK:
         asked = sent.offset != UNKNOWN_OFFSET
-        return Phrase("told.offset", {"offset": sent.offset}) if asked else Phrase("told.unasked")
+        return Phrase("answer.offset", {"offset": sent.offset}) if asked else Phrase("answer.unasked")
     if sent.outcome is None or sent.error is None:
-        return Phrase("told.nothing")
+        return Phrase("answer.nothing")
     return error_phrase(sent.error)
 
 

@@ -11,21 +11,35 @@ from typing import Any, NamedTuple
 
 from tidelog.core import events as e
 from tidelog.core.types import NO_EPOCH, NO_LEADER, UNKNOWN_OFFSET, BrokerId, PartitionState, TopicPartition
-from tidelog.narrate.clients import error_phrase, told
+from tidelog.narrate.clients import answer_phrase, error_phrase
 from tidelog.narrate.phrasebook import ENGLISH, Fields, Phrase, say
 from tidelog.narrate.reasons import reason_key, why
 from tidelog.scenario.clients.events import Acknowledged, RecordRead, SendFailed
 
 
-def narrate(event: object) -> str:
-    return say(phrase(event))
+def narrate(event: object, *, several: bool = False) -> str:
+    """``several``: the play has several partitions, so the words name theirs."""
+    return say(_placed(event, phrase(event), several=several))
 
 
-def spoken(event: object) -> str:
+def spoken(event: object, *, several: bool = False) -> str:
     """For people: transcripts call brokers by their number alone, which is odd at the start of a sentence."""
     found = phrase(event)
     begins_with_broker = ENGLISH.templates[found.key].startswith(("{broker}", "{follows}"))
-    return say(Phrase("spoken", {"said": found}) if begins_with_broker else found)
+    said = Phrase("spoken", {"said": found}) if begins_with_broker else found
+    return say(_placed(event, said, several=several))
+
+
+def place(event: object) -> str:
+    """The partition of an event whose words do not name it; empty if they do, or if it has none."""
+    one = event.follows if isinstance(event, Followed) else event
+    named = phrase(event).fields.keys() & {"tp", "partitions"}
+    return "" if named or not hasattr(one, "tp") else str(one.tp)
+
+
+def _placed(event: object, said: Phrase, *, several: bool) -> Phrase:
+    where = place(event) if several else ""
+    return Phrase("placed", {"tp": where, "said": said}) if where else said
 
 
 class Followed(NamedTuple):
@@ -139,7 +153,7 @@ def _followed(event: Followed) -> Fields:
 
 def _heard(event: Acknowledged | SendFailed) -> Fields:
     record = event.record
-    return {"producer": record.producer, "value": record.value, "told": told(record)}
+    return {"producer": record.producer, "value": record.value, "answer": answer_phrase(record)}
 
 
 _FIELDS: dict[type, Callable[[Any], Fields]] = {

@@ -37,12 +37,12 @@ _NEW = object()
 def inside_lines(after: Snapshot, before: Snapshot | None, *, detail: bool) -> list[str]:
     """The facts that changed since ``before``, in words."""
     known = {} if before is None else {fact.about: fact.state for fact in facts(before)}
-    told = (
+    changed = (
         fact.phrase
         for fact in facts(after)
         if known.get(fact.about, _NEW) != fact.state and (detail or (fact.notable and fact.about in known))
     )
-    return list(dict.fromkeys(map(say, told)))
+    return list(dict.fromkeys(map(say, changed)))
 
 
 def facts(snapshot: Snapshot) -> Iterator[Fact]:
@@ -51,7 +51,7 @@ def facts(snapshot: Snapshot) -> Iterator[Fact]:
             yield from _leading(partition, replica, snapshot.at_ms)
         for replica in partition.replicas:
             yield from _kept(partition, replica)
-        yield from _told(partition)
+        yield from _metadata(partition)
         yield from _phases(partition)
     yield from _unobserved(snapshot)
     yield from _clients(snapshot)
@@ -139,26 +139,26 @@ def _kept(partition: PartitionSnapshot, replica: ReplicaState) -> Iterator[Fact]
         )
 
 
-def _told(partition: PartitionSnapshot) -> Iterator[Fact]:
+def _metadata(partition: PartitionSnapshot) -> Iterator[Fact]:
     for replica in partition.replicas:
-        told = replica.believes
-        if told is None or replica.process != "up":
+        believed = replica.believes
+        if believed is None or replica.process != "up":
             continue
-        state = told["leader"], told["leader_epoch"], told["isr"]
+        state = believed["leader"], believed["leader_epoch"], believed["isr"]
         stale = state[:2] != (partition.leader, partition.leader_epoch)
         fields = {
             "broker": replica.broker,
-            "leads": _leads(told["leader"]),
-            "epoch": told["leader_epoch"],
-            "isr": ",".join(map(str, told["isr"])),
+            "leads": _leads(believed["leader"]),
+            "epoch": believed["leader_epoch"],
+            "isr": ",".join(map(str, believed["isr"])),
         }
-        phrase = Phrase("inside.told_stale" if stale else "inside.told", fields)
+        phrase = Phrase("inside.metadata_stale" if stale else "inside.metadata", fields)
         # Every reader learns of a broker that names the wrong leader; its role says it if that is itself.
         yield Fact(
-            (partition.topic, partition.partition, replica.broker, "told"),
+            (partition.topic, partition.partition, replica.broker, "metadata"),
             (*state, stale),
             phrase,
-            notable=stale and told["leader"] not in (partition.leader, replica.broker),
+            notable=stale and believed["leader"] not in (partition.leader, replica.broker),
         )
 
 

@@ -58,7 +58,10 @@ def event_lines(played: Played, *, detail: bool = False) -> list[str]:
     """Each event in words, runs of the same one folded. What a ``read`` finds is in its remark."""
     reading = played.step is not None and played.step.verb == "read"
     events = notable([event for _, event in played.events], detail=detail)
-    texts = [narrate(event) for event in events if not (reading and isinstance(event, RecordRead))]
+    several = len(played.after.partitions) > 1
+    texts = [
+        narrate(event, several=several) for event in events if not (reading and isinstance(event, RecordRead))
+    ]
     lines = []
     for text, group in groupby(texts):
         times = len(list(group))

@@ -27,7 +27,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidelog.narrate.clients import error_words, remark_words, told
+from tidelog.narrate.clients import answer_phrase, error_words, remark_words
 from tidelog.narrate.phrasebook import say
 from tidelog.narrate.run import run_json
 from tidelog.scenario.clients.events import ClientFailure, Outcome, Sent
@@ -139,16 +139,16 @@ def ledger_differences(first: list[Sent], second: list[Sent]) -> list[Difference
     found = []
     for one, other in zip(first, second, strict=True):
         where = f"{one.value} of {one.producer}"
-        found += _differ("told", where, _told(one), _told(other))
+        found += _differ("answer", where, _answer(one), _answer(other))
         found += _differ("attempts", where, one.attempts, other.attempts)
     return found
 
 
-def _told(record: Sent) -> str:
+def _answer(record: Sent) -> str:
     if record.outcome is None:
         return "nothing yet"
     if record.outcome is Outcome.OK:
-        return say(told(record))
+        return say(answer_phrase(record))
     error = "gave up" if record.error in _GIVING_UP else error_words(record.error)
     return f"{record.outcome.value}: {error}"
 

@@ -21,7 +21,7 @@
 ``reassign TOPIC N,N…``              move the topic to these brokers, the first of which leads
 ``reassign TOPIC cancel``            cancel the move
 ``delete-topic TOPIC``               delete a topic; what it was sent so far is promised no longer
-``create-topic TOPIC N,N…``          create it anew on these brokers, the first of which leads
+``create-topic TOPIC N,N…``          create it again on these brokers, the first of which leads
 ``delete /controller``               delete the controller's node in the keeper: a new election
 ``hold CHANNEL A->B``, ``hold all``  messages wait in the network; ``release`` lets them go
 ``deliver CHANNEL A->B``             exactly one message arrives, held or not

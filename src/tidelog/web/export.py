@@ -69,8 +69,8 @@ def policy_element(policy: str) -> str:
 
 def python_element(files: Mapping[str, tuple[str, int]]) -> str:
     """Where the page finds Python: of each file its address and how many bytes will come from there."""
-    told = {name: {"url": url, "bytes": size} for name, (url, size) in files.items()}
-    return f'<script type="application/json" id="python">{json.dumps(told)}</script>'
+    listed = {name: {"url": url, "bytes": size} for name, (url, size) in files.items()}
+    return f'<script type="application/json" id="python">{json.dumps(listed)}</script>'
 
 
 def _as_data(content: bytes) -> str:

@@ -137,7 +137,8 @@ def _column(layout: _Layout, which: int, step: int) -> list[Text]:
         return []
     lines = remark(layout.screen, played[step], layout.column)
     events = [event for _, event in played[step].events if isinstance(event, _SHOWN_EVENTS)]
-    lines += event_lines(layout.screen, events, layout.column)
+    several = len(played[step].after.partitions) > 1
+    lines += event_lines(layout.screen, events, layout.column, several=several)
     if not lines and (step == 0 or _looks(played[step].after) != _looks(played[step - 1].after)):
         lines = [Text()]
     return lines

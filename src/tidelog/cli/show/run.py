@@ -118,7 +118,8 @@ def _step(
     lines = heading(screen, number, played, width)
     lines += remark(screen, played, width, _INDENT)
     events = notable([event for _, event in played.events], detail=detail)
-    lines += event_lines(screen, events, width, _INDENT)
+    several = len(played.after.partitions) > 1
+    lines += event_lines(screen, events, width, _INDENT, several=several)
     state = _state(played.after, before, width - _INDENT)
     lines += [Text(" " * _INDENT).append_text(line) for line in state]
     known = inside_lines(played.after, before, detail=detail) if before is not None or detail else []
@@ -147,10 +148,12 @@ def remark(screen: Console, played: Played, width: int, indent: int = 0) -> list
     return wrap(screen, Text(remark_words(played.remarks), palette.WARNING), width, indent, "! ")
 
 
-def event_lines(screen: Console, events: Sequence[object], width: int, indent: int = 0) -> list[Text]:
+def event_lines(
+    screen: Console, events: Sequence[object], width: int, indent: int = 0, *, several: bool = False
+) -> list[Text]:
     """One line per event; repetitions are folded."""
     lines: list[Text] = []
-    marked = [(spoken(event), *_MARKS.get(type(event), ("- ", ""))) for event in events]
+    marked = [(spoken(event, several=several), *_MARKS.get(type(event), ("- ", ""))) for event in events]
     for (text, mark, style), group in groupby(marked):
         times = len(list(group))
         count = f" ({times} times)" if times > 1 else ""

@@ -12,7 +12,7 @@ from typing import Any
 from tidelog.lab.play import run
 from tidelog.lab.world.world import Observer
 from tidelog.narrate.clients import remark_phrase
-from tidelog.narrate.events import is_inner, notable, phrase
+from tidelog.narrate.events import is_inner, notable, phrase, place
 from tidelog.scenario.clients.events import Acknowledged
 from tidelog.scenario.narration import print_narration
 from tidelog.scenario.run import Played, Run
@@ -115,7 +115,8 @@ def _step(run: Run, number: int, notes: Notes) -> Json:
         found["remarks"] = [remark_phrase(remark).as_json() for remark in played.remarks]
     shown = [event for _, event in played.events[:EVENTS_PER_STEP_MAX]]
     if shown:
-        found["events"] = [event_json(event) for event in notable(shown, inner=True)]
+        several = len(played.after.partitions) > 1
+        found["events"] = [event_json(event, several=several) for event in notable(shown, inner=True)]
     commits_by_isr = run.scenario.setup.rules.commits_by_isr
     rule = most_telling(shown, commits_by_isr=commits_by_isr)
     if rule is not None:
@@ -134,9 +135,15 @@ def _beat(beat: Beat) -> Json:
     return found
 
 
-def event_json(event: object) -> Json:
-    """An event as the phrase that it is: the page says it in the reader's language."""
-    return {**phrase(event).as_json(), **({"inner": True} if is_inner(event) else {})}
+def event_json(event: object, *, several: bool = False) -> Json:
+    """An event as the phrase that it is: the page says it in the reader's language. Where there are several
+    partitions it names its own."""
+    found: Json = phrase(event).as_json()
+    if several and (where := place(event)):
+        found["place"] = where
+    if is_inner(event):
+        found["inner"] = True
+    return found
 
 
 # ---------------------------------------------------------------- losses
@@ -152,7 +159,7 @@ def _lost_at(played: Run, notes: list[Notes]) -> Json:
     for loss in played.verdict.lost:
         value = loss["value"]
         at = len(holders) - 1
-        while at > 0 and value not in holders[at - 1] and _was_told(played.played[:at], value):
+        while at > 0 and value not in holders[at - 1] and _was_acknowledged(played.played[:at], value):
             at -= 1
         found[value] = at
     return found
@@ -175,7 +182,7 @@ def _holders(played: Run, notes: list[Notes]) -> list[set[str]]:
     return found
 
 
-def _was_told(steps: list[Played], value: str) -> bool:
-    """Whether a producer had heard ok by the end of these steps."""
+def _was_acknowledged(steps: list[Played], value: str) -> bool:
+    """Whether a producer had got ok for it by the end of these steps."""
     events = (event for step in steps for _, event in step.events)
     return any(isinstance(event, Acknowledged) and event.record.value == value for event in events)

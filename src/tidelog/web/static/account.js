@@ -2,7 +2,7 @@
 // the recording, so it is true of a changed story and under any rules.
 
 import { CHANGED_HERE } from "lab/draft.js";
-import { eventWords, t, told } from "lab/words.js";
+import { eventWords, t, translated } from "lab/words.js";
 
 export const KINDS = ["lost", "duplicated", "diverged", "rewritten", "reordered", "phantom"];
 
@@ -19,8 +19,8 @@ export const findingWords = (kind, found) =>
 // The author's title where it is true of these rules and this text; else how the play ends.
 export function titleOf({ plays, draft }) {
   const holds = plays.filter(({ recording }) => recording.title && recording.title_holds).map(({ recording }) => recording);
-  if (holds.length === plays.length) return told(holds[0].title);
-  if (holds.length) return `${told(holds[0].title)} (${holds.map(({ generation }) => generation).join(", ")})`;
+  if (holds.length === plays.length) return translated(holds[0].title);
+  if (holds.length) return `${translated(holds[0].title)} (${holds.map(({ generation }) => generation).join(", ")})`;
   return plays[0].last === 0 ? draft.name : plays.map(({ recording }) => endOf(recording)).join(t("semicolon"));
 }
 
@@ -31,7 +31,7 @@ function endOf({ verdict, generation }) {
 }
 
 // Whether a comment is its author's, and not only the mark of a change.
-export const isTold = (comment) => comment !== null && !comment.includes(CHANGED_HERE);
+export const isNarrated = (comment) => comment !== null && !comment.includes(CHANGED_HERE);
 
 // A step in sentences, from its events.
 export function accountOf(play, at) {

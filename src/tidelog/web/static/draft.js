@@ -2,7 +2,7 @@
 //
 // Every change makes a new text, and the text is all that is ever played, shared or saved.
 
-// Begins the chapter in which a story is no longer what its author told of. Looked up like any other comment.
+// Begins the chapter in which a story is no longer what its author narrated. Looked up like any other comment.
 export const CHANGED_HERE = "From here on the story is changed.";
 
 const HEAD = /^(scenario|title|source|cluster|topic|producer|consumer|expect)\s/;
@@ -44,7 +44,7 @@ export class Draft {
     return this.head[0].split(/\s+/)[1];
   }
 
-  // This draft as a change of another, without what the other's author told and need not be true any more: title and
+  // This draft as a change of another, without what the other's author narrated and need not be true any more: title and
   // expectations, and every comment from the first change on that the other has, too. A comment tells of its whole
   // chapter, so one whose chapter is cut short goes as well. What the reader has written stays.
   asChangeOf(former, name) {
@@ -53,13 +53,13 @@ export class Draft {
     const [first, ...rest] = this.head;
     const stale = new Set(former.head.filter((line) => /^(title|expect)\b/.test(line)));
     const own = this.name === former.name ? first.replace(/\S+$/, name) : first;
-    const told = new Set(former.steps.map(({ comment }) => comment.join("\n")).filter(Boolean));
+    const narrated = new Set(former.steps.map(({ comment }) => comment.join("\n")).filter(Boolean));
     const from = this.#chapterOf(at);
     const steps = this.steps.map((step, index) =>
-      (index >= from && told.has(step.comment.join("\n")) ? { ...step, comment: [] } : step));
+      (index >= from && narrated.has(step.comment.join("\n")) ? { ...step, comment: [] } : step));
     const mark = `# ${CHANGED_HERE}`;
     const isMarked = steps.slice(0, at).some(({ comment }) => comment.includes(mark));
-    if (told.size && !isMarked && steps[at]?.comment.length === 0) steps[at] = { ...steps[at], comment: [mark] };
+    if (narrated.size && !isMarked && steps[at]?.comment.length === 0) steps[at] = { ...steps[at], comment: [mark] };
     return new Draft([own, ...rest.filter((line) => !stale.has(line))], steps);
   }
 

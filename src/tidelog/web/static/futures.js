@@ -79,7 +79,7 @@ export function drawFutureWords(element, futures, stage) {
   const words = h("div", {}, futures.failure ? h("p", { class: "why" }, futures.failure) : futures.curves.map((curve) => lineOf(curve, stage)));
   const bar = element.querySelector("progress");
   if (bar && futures.stopping) {
-    // The button stays: one that is made anew with every reply is gone before it is clicked.
+    // The button stays: one that is replaced with every reply is gone before it is clicked.
     element.firstElementChild.replaceWith(words);
     bar.value = futures.share;
     return;

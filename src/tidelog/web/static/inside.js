@@ -71,7 +71,7 @@ const COLUMNS = [
   { title: "insideRemote", of: remoteWords },
   { title: "insideEpochs", of: epochWords },
   { title: "insideDisk", of: diskWords },
-  { title: "insideTells", of: toldWords, isWrong: tellsWrong },
+  { title: "insideTells", of: metadataWords, isWrong: isStale },
   { title: "insidePhase", of: replicaWords },
   { title: "insideSession", of: sessionWords },
 ];
@@ -98,13 +98,13 @@ function diskWords(scene, number, broker) {
   return `${isDown ? "–" : scene[`log/${number}/${broker}`].hw} / ${checkpoint}`;
 }
 
-function toldWords(scene, number, broker) {
+function metadataWords(scene, number, broker) {
   const { believes } = scene[`log/${number}/${broker}`];
   if (!believes || scene[`broker/${broker}`].process === "down") return "";
   return `${leaderWords(believes.leader)}, ${t("insideEpoch", { epoch: believes.leader_epoch })}, [${believes.isr.join(",")}]`;
 }
 
-function tellsWrong(scene, number, broker) {
+function isStale(scene, number, broker) {
   const { believes } = scene[`log/${number}/${broker}`];
   const { leader, epoch } = scene[`part/${number}`];
   return scene[`broker/${broker}`].process === "up" && believes && (believes.leader !== leader || believes.leader_epoch !== epoch);

@@ -11,7 +11,7 @@ const WIDE = {
 const MIDDLE = { ...WIDE, left: 62, broker: 216, log: 264, cellMax: 46, cellHeight: 34, row: 90, bow: 26 };
 const NARROW = {
   left: 32, broker: 112, log: 148,
-  cellMax: 34, cellMin: 14, cellHeight: 28,
+  cellMax: 34, cellMin: 13, cellHeight: 28,
   radius: 15, bow: 14,
   row: 80, leftRow: 40, padding: 6, label: 20,
 };

@@ -6,6 +6,8 @@ import { t } from "lab/words.js";
 export const EPOCH_COLOURS = 8;
 const MARK_WIDTH = 24;
 const LOW_ROW = 84;
+// In a low picture the name of the zone is close above.
+const ZONE_NAME = 34;
 const EPOCH_WIDTH = 22;
 
 export class LogRow {
@@ -63,16 +65,17 @@ export class LogRow {
     const { cell, row } = this.layout;
     const above = { y: -this.height / 2 - 10, mark: log.leo * cell };
     const below = { y: this.height / 2 + 19, mark: log.hw * cell };
-    // In a low picture the name of what is cut off is close above.
+    // In a low picture the zone says close above whether it is cut off.
     const sides = row < LOW_ROW ? [below, above] : [above, below];
     const spots = [...sides.map((side) => ({ ...side, anchor: "end" })), ...sides.map((side) => ({ ...side, anchor: "start" }))];
-    const isFree = ({ anchor, mark, isTaken }, wide) => !isTaken && (anchor === "end" ? mark < this.end - wide : mark > wide);
+    const end = ({ y }) => (y < 0 && row < LOW_ROW ? this.end - ZONE_NAME : this.end);
+    const isFree = (spot, wide) => !spot.isTaken && (spot.anchor === "end" ? spot.mark < end(spot) - wide : spot.mark > wide);
     for (const [element, shown, words] of [[this.belief, this.belief, belief], [this.known, this.knownWords, known]]) {
       const spot = words && spots.find((one) => isFree(one, widthOf(words) + MARK_WIDTH));
       text(shown, spot ? words : "");
       if (!spot) continue;
       for (const other of spots) other.isTaken ||= other.y === spot.y;
-      set(element, "x", spot.anchor === "end" ? this.end : 0);
+      set(element, "x", spot.anchor === "end" ? end(spot) : 0);
       set(element, "y", spot.y);
       set(element, "text-anchor", spot.anchor);
     }

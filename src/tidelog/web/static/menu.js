@@ -31,16 +31,19 @@ const MENUS = {
   broker({ id }, stage, scene) {
     const { process, registered } = scene[`broker/${id}`];
     const { cast } = stage.plays[0];
-    const isReplica = cast.topics[0].replicas.includes(id);
-    const log = isReplica ? scene[`log/0/${id}`] : null;
     const running = process !== "down";
-    const believes = running && log?.believes;
+    const logs = cast.topics.flatMap(({ name }, number) => (scene[`log/${number}/${id}`] ? [{ name, number, log: scene[`log/${number}/${id}`] }] : []));
+    const roleOf = ({ role }) => running && role !== "-" && t(role);
+    const several = cast.topics.length > 1;
+    const joined = (...words) => words.filter(Boolean).join(" · ");
     return {
-      title: `${t("brokerN", { n: id })} · ${t(process)}${running && log && log.role !== "-" ? ` · ${t(log.role)}` : ""}`,
+      title: joined(t("brokerN", { n: id }), t(process), !several && logs.length > 0 && roleOf(logs[0].log)),
       about: [
-        isReplica && `${t(membershipOf(scene["part/0"], id))} · LEO ${log.leo} · HW ${log.hw}`,
-        log?.epochs.length > 0 && log.epochs.map(([epoch, start]) => `${t("inEpoch", { epoch })} @${start}`).join(", "),
-        believes && t("believes", { leader: believes.leader, epoch: believes.leader_epoch }),
+        ...logs.flatMap(({ name, number, log }) => [
+          joined(several && name, several && roleOf(log), t(membershipOf(scene[`part/${number}`], id)), `LEO ${log.leo}`, `HW ${log.hw}`),
+          log.epochs.length > 0 && log.epochs.map(([epoch, start]) => `${t("inEpoch", { epoch })} @${start}`).join(", "),
+          running && log.believes && t("believes", { leader: log.believes.leader, epoch: log.believes.leader_epoch }),
+        ]),
         running && !registered && t("unregistered"),
       ],
       actions: [

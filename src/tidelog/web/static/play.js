@@ -71,7 +71,7 @@ export class Play {
       for (const [index, sent] of scene[`client/${client.name}`].entries()) {
         const lostAt = this.recording.lost_at[sent.value];
         const lost = sent.outcome === "ok" && lostAt !== undefined && at >= lostAt;
-        const copies = this.#copies(scene, sent.value);
+        const copies = this.#copies(scene, client.topic, sent.value);
         lines.push({ ...sent, producer: client.name, lost, copies, order: this.#sentAt(client.name, index) });
       }
     }
@@ -89,17 +89,11 @@ export class Play {
     return this.#order.get(key);
   }
 
-  // On how many replicas a value is, how often at most on one, and out of how many replicas.
-  #copies(scene, value) {
-    let replicas = 0, most = 0, all = 0;
-    for (const [topic, { replicas: brokers }] of this.cast.topics.entries()) {
-      for (const broker of brokers) {
-        all += 1;
-        const times = scene[`log/${topic}/${broker}`].records.filter((record) => record[1] === value).length;
-        if (times) replicas += 1;
-        most = Math.max(most, times);
-      }
-    }
-    return { replicas, most, all };
+  // On how many replicas of a topic a value is, how often at most on one, and out of how many replicas.
+  #copies(scene, topic, value) {
+    const number = this.cast.topics.findIndex(({ name }) => name === topic);
+    const counts = this.cast.topics[number].replicas.map((broker) =>
+      scene[`log/${number}/${broker}`].records.filter((record) => record[1] === value).length);
+    return { replicas: counts.filter(Boolean).length, most: Math.max(...counts), all: counts.length };
   }
 }

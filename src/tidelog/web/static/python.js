@@ -71,13 +71,13 @@ export async function askPython(question, onReply = () => {}, signal = null) {
   if (!(await ready)) throw new Error(state.why);
   const id = (number += 1);
   let last = null;
-  const told = new Promise((resolve) => {
+  const answered = new Promise((resolve) => {
     asked.set(id, { hear: (reply) => onReply((last = reply)), end: resolve });
   });
   signal?.addEventListener("abort", () => worker.postMessage({ id, stop: true }));
   if (!signal?.aborted) {
     worker.postMessage({ id, question: JSON.stringify(question) });
-    await told;
+    await answered;
   }
   return last;
 }

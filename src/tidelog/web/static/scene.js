@@ -7,7 +7,7 @@ import { movingMessages, run, waitingMessages } from "lab/flight.js";
 import { layoutOf, linkPath } from "lab/layout.js";
 import { LogRow } from "lab/logrow.js";
 import { brokerShape, clientShape, keeperShape, zoneShape } from "lab/shapes.js";
-import { differences, isBroker, isCutOff, membershipOf, ordered, usedLinks } from "lab/topology.js";
+import { differences, isBroker, isCutOff, membershipInAll, ordered, usedLinks } from "lab/topology.js";
 import { t } from "lab/words.js";
 
 const RINGS = { inIsr: "in-isr", inElr: "in-elr", notInIsr: "" };
@@ -29,7 +29,7 @@ export class SceneView {
     this.width = 0;
   }
 
-  // Lay out for a width, and if possible no higher than `room`. Everything is made anew; `draw` must follow.
+  // Lay out for a width, and if possible no higher than `room`. All of it is made again; `draw` must follow.
   resize(width, room = Infinity) {
     if (width === this.width && room === this.room) return false;
     this.width = width;
@@ -126,8 +126,9 @@ export class SceneView {
     const changed = (key) => this.shown[key] !== scene[key];
     const topics = this.cast.topics;
     const anyBroker = this.cast.brokers.some(({ id }) => changed(`broker/${id}`));
-    const anyReplica = topics[0].replicas.some((broker) => changed(`log/0/${broker}`));
-    if (anyBroker || anyReplica || changed("part/0") || changed("now")) {
+    const anyTopic = topics.some(({ replicas }, number) =>
+      changed(`part/${number}`) || replicas.some((broker) => changed(`log/${number}/${broker}`)));
+    if (anyBroker || anyTopic || changed("now")) {
       for (const { id } of this.cast.brokers) this.#drawBroker(id, scene);
     }
     for (const { name } of this.cast.keepers) {
@@ -160,11 +161,10 @@ export class SceneView {
   #drawBroker(id, scene) {
     const node = this.nodes.get(String(id));
     const broker = scene[`broker/${id}`];
-    const part = scene["part/0"];
-    const isReplica = this.cast.topics[0].replicas.includes(id);
-    const log = isReplica ? scene[`log/0/${id}`] : null;
+    const logs = this.cast.topics.map((_, number) => scene[`log/${number}/${id}`]).filter(Boolean);
+    const role = logs.find((log) => log.role !== "-")?.role ?? null;
     const led = this.cast.topics.filter((_, number) => scene[`log/${number}/${id}`]?.role === "leader").map(({ name }) => name);
-    const membership = membershipOf(part, id);
+    const membership = membershipInAll(scene, this.cast, id);
     const official = scene.now.controller === id;
     const stale = broker.controls && !official;
     const state = ["broker", broker.process];
@@ -176,10 +176,10 @@ export class SceneView {
     set(node.group, "class", state.join(" "));
     // With several topics, the name says which of them it leads.
     const leader = this.cast.topics.length > 1 && led.length > 0 ? `${t("leader")} ${led.join(", ")}` : null;
-    text(node.role, broker.process !== "up" ? t(broker.process) : leader ?? (log && log.role !== "-" ? t(log.role) : ""));
+    text(node.role, broker.process !== "up" ? t(broker.process) : leader ?? (role ? t(role) : ""));
     const said = [t("brokerN", { n: id }), t(broker.process)];
-    if (log && broker.process !== "down") said.push(log.role === "-" ? t("noRole") : t(log.role));
-    if (isReplica) said.push(t(membership));
+    if (logs.length && broker.process !== "down") said.push(t(role ?? "noRole"));
+    if (membership) said.push(t(membership));
     if (official) said.push(t("controller"));
     if (stale) said.push(t("staleController"));
     set(node.group, "aria-label", said.join(", "));

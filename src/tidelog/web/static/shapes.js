@@ -1,21 +1,26 @@
 // What zones, brokers, keeper members and clients look like. What state they are in is a matter of classes.
 
-import { s } from "lab/dom.js";
+import { s, widthOf } from "lab/dom.js";
 import { t } from "lab/words.js";
 
 const CROWN = "M -11 4 L -13 -7 L -6 -2 L 0 -9 L 6 -2 L 13 -7 L 11 4 Z";
 const HEXAGON = "M -13 0 L -6.5 -11 H 6.5 L 13 0 L 6.5 11 H -6.5 Z";
 const CROSS = "M -3.5 -3.5 L 3.5 3.5 M 3.5 -3.5 L -3.5 3.5";
 const BARS = "M -2.5 -3.5 V 3.5 M 2.5 -3.5 V 3.5";
+// The room above a zone in which its name has a line of its own.
+const LABEL = 18;
 
 const thing = (kind, attributes, ...children) => s("g", { class: kind, tabindex: 0, role: "button", ...attributes }, children);
 
-export function zoneShape({ name, y, height }, layout) {
-  const state = s("text", { class: "zone-state", x: layout.width - 14, y: y + 20, "text-anchor": "end" });
+// Where the picture is small, clients are where the name would be: then it is on the right, with the state before it.
+export function zoneShape({ name, y, height }, { width, narrow, label }) {
+  const isSmall = narrow || label < LABEL;
+  const end = width - 14;
+  const base = y + (isSmall ? 15 : 20);
+  const state = s("text", { class: "zone-state", x: isSmall ? end - widthOf(name) - 6 : end, y: base, "text-anchor": "end" });
   const group = thing("zone", { "aria-label": t("zone", { zone: name }) },
-    s("rect", { x: 1, y: y + 1, width: layout.width - 2, height: height - 2, rx: 14 }),
-    // On a phone clients are where the name would be.
-    s("text", { class: "zone-name", x: layout.narrow ? layout.left + 22 : 12, y: y + (layout.narrow ? 15 : 20) }, name),
+    s("rect", { x: 1, y: y + 1, width: width - 2, height: height - 2, rx: 14 }),
+    s("text", { class: "zone-name", x: isSmall ? end : 12, y: base, "text-anchor": isSmall ? "end" : "start" }, name),
     state);
   return { group, state };
 }

@@ -1,4 +1,4 @@
-// The catalogue: where everybody begins.
+// The catalogue: the first page.
 
 import { KINDS } from "lab/account.js";
 import { button, fill, h } from "lab/dom.js";
@@ -6,7 +6,7 @@ import { scenarioLink } from "lab/links.js";
 import { Play } from "lab/play.js";
 import { SceneView } from "lab/scene.js";
 import { CannotPlay, source } from "lab/source.js";
-import { t, told } from "lab/words.js";
+import { t, translated } from "lab/words.js";
 
 // Under which rules a card opens: the first of these that break a promise.
 const TELLING = ["hw", "kip101", "epoch"];
@@ -16,7 +16,7 @@ export async function shelfPage(openFile) {
   const shelf = await source.shelf();
   const generations = shelf.generations.map(({ name }) => name);
   const groups = shelf.groups.map((group) => h("section", { class: "group" },
-    h("h2", {}, told(group.title)),
+    h("h2", {}, translated(group.title)),
     h("ul", { class: "cards" }, group.scenarios.map((scenario) => card(scenario, generations)))));
   const nothing = h("p", { class: "no-match", hidden: true }, t("noMatch"));
   const find = () => narrow(groups, filter.value, nothing);
@@ -45,8 +45,8 @@ function start(shelf) {
   return h("aside", { class: "start" },
     picture,
     h("p", { class: "eyebrow" }, t("startHere")),
-    h("h2", {}, isKnown ? t("startTitle") : told(card.title)),
-    h("p", {}, isKnown ? t("startLead") : told(card.lead)),
+    h("h2", {}, isKnown ? t("startTitle") : translated(card.title)),
+    h("p", {}, isKnown ? t("startLead") : translated(card.lead)),
     h("p", { class: "actions" },
       h("a", { class: "button primary", href: scenarioLink(name, { generation: "hw" }) }, t("watchIt")),
       h("a", { class: "button", href: scenarioLink(name, { generation: "hw", against: "epoch" }) }, t("compareIt"))));
@@ -76,18 +76,18 @@ function explained(generations) {
     h("summary", {}, t("chipsTitle")),
     h("p", {}, h("span", { class: "badge bad" }, h("b", {}, "hw"), ` ${t("lost")} c`), ` ${t("chipLost")}`),
     h("p", {}, h("span", { class: "badge good" }, h("b", {}, "epoch"), ` ${t("held")}`), ` ${t("chipHeld")}`),
-    h("dl", {}, generations.map(({ name, summary }) => [h("dt", {}, name), h("dd", {}, told(summary))])));
+    h("dl", {}, generations.map(({ name, summary }) => [h("dt", {}, name), h("dd", {}, translated(summary))])));
 }
 
 function card(scenario, generations) {
   const worst = TELLING.find((generation) => outcome(scenario.expect[generation]).bad) ?? "epoch";
   const known = generations.filter((generation) => scenario.expect[generation]);
   const { name, title, lead } = scenario;
-  const searched = [name, title, lead, told(title), told(lead)].join(" ").toLowerCase();
+  const searched = [name, title, lead, translated(title), translated(lead)].join(" ").toLowerCase();
   return h("li", { class: "card", "data-search": searched },
     h("a", { href: scenarioLink(scenario.name, { generation: known.includes(worst) ? worst : null }) },
-      h("h3", {}, told(scenario.title)),
-      scenario.lead && h("p", {}, told(scenario.lead))),
+      h("h3", {}, translated(scenario.title)),
+      scenario.lead && h("p", {}, translated(scenario.lead))),
     h("p", { class: "foot" },
       h("code", {}, scenario.name),
       chips(scenario, known)));

@@ -1,16 +1,16 @@
 // Words about what is seen: the ledger above, the story beside, the legend below.
 
-import { accountOf, findingWords, isTold, KINDS } from "lab/account.js";
+import { accountOf, findingWords, isNarrated, KINDS } from "lab/account.js";
 import { button, fill, h, set } from "lab/dom.js";
 import { EPOCH_COLOURS } from "lab/logrow.js";
 import { source } from "lab/source.js";
-import { commandWords, eventWords, messageWords, nodeWords, passages, remarkWords, ruleOf, say, t, told, withTerms } from "lab/words.js";
+import { commandWords, eventWords, messageWords, nodeWords, passages, remarkWords, ruleOf, say, t, translated, withTerms } from "lab/words.js";
 
 const SIGNS = { pending: "…", ok: "✓", failed: "✗", unknown: "?", lost: "✗" };
 
 // ---------------------------------------------------------------- the ledger
 
-// Only lines that have changed are made anew; a ledger may be long.
+// Only lines that have changed are replaced; a ledger may be long.
 export function drawLedger(element, play, scene, at) {
   if (!element.firstChild) {
     fill(element, h("h2", {}, t("ledger")), h("ol", { class: "chips" }), h("p", { class: "quiet" }, t("ledgerEmpty")));
@@ -39,7 +39,7 @@ function chip(line, several) {
   const state = line.lost ? "lost" : line.outcome;
   const { replicas, all, most } = line.copies;
   const said = [
-    `${line.value}: ${t(`toldLong_${state}`)}`,
+    `${line.value}: ${t(`answerLong_${state}`)}`,
     line.error && say(line.error),
     t("copies", { n: replicas, all }),
     most > 1 && t("times", { n: most }),
@@ -50,15 +50,15 @@ function chip(line, several) {
   const dots = Array.from({ length: all }, (_, index) => h("i", { class: index < replicas ? "has" : "" }));
   return h("li", { class: `chip ${state}`, title: said.join(" · "), "data-value": line.value },
     h("span", { class: "chip-value" }, line.value),
-    h("span", { class: "chip-told" },
-      h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[state]), t(`told_${state}`), offset, many),
+    h("span", { class: "chip-answer" },
+      h("span", { class: "sign", "aria-hidden": "true" }, SIGNS[state]), t(`answer_${state}`), offset, many),
     h("span", { class: "chip-copies", "aria-hidden": "true" }, dots, several && h("small", {}, line.producer)),
     h("span", { class: "hidden" }, said.slice(1).join(", ")));
 }
 
 // ---------------------------------------------------------------- the story
 
-// Where we are and what is told of it: `beside` is next to the picture, the rest may be further down.
+// Where we are and its narration: `beside` is next to the picture, the rest may be further down.
 export function drawStory(beside, element, stage) {
   const play = stage.plays[0];
   const at = stage.step;
@@ -68,9 +68,9 @@ export function drawStory(beside, element, stage) {
   const own = chapter.step === at;
   fill(beside, [
     h("p", { class: "counter" }, at === 0 ? t("atStart") : t("stepOf", { step: at, last: stage.last }), clock(play, at)),
-    at === 0 && stage.lead && h("p", { class: "narration" }, withTerms(told(stage.lead), seen)),
+    at === 0 && stage.lead && h("p", { class: "narration" }, withTerms(translated(stage.lead), seen)),
     chapter.comment && h("p", { class: own ? "narration" : "narration past" }, withTerms(passages(chapter.comment), seen)),
-    at > 0 && !isTold(chapter.comment) && h("p", { class: "narration computed" }, withTerms(accountOf(play, at), seen)),
+    at > 0 && !isNarrated(chapter.comment) && h("p", { class: "narration computed" }, withTerms(accountOf(play, at), seen)),
     deeds(stage, chapter.step, seen),
   ]);
   const parts = [];

@@ -18,7 +18,7 @@ export class SpaceTime {
     this.play = play;
     this.onGo = onGo;
     this.time = columnsOf(play);
-    this.lanes = lanesOf(play.cast);
+    this.lanes = lanesOf(play.cast, this.time);
     this.names = s("svg", { class: "st-names", "aria-hidden": "true" });
     this.svg = s("svg", { class: "spacetime", role: "group", "aria-label": t("spacetimeLabel") });
     this.scroller = h("div", { class: "st-scroll" }, this.svg);
@@ -123,7 +123,7 @@ export class SpaceTime {
       s("line", { class: "line", x1, y1, x2, y2 }),
       arrives && s("path", { class: "tip", d: "M 0 0 L -9 -3.6 L -9 3.6 z", transform: `translate(${x2} ${y2}) rotate(${(Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI})` }),
       isDropped && s("path", { class: "line", d: `M ${x2 - 4} ${y2 - 4} l 8 8 M ${x2 + 4} ${y2 - 4} l -8 8` }),
-      label(words.length > 26 ? `${words.slice(0, 25)}…` : words, { x1, y1, x2, y2, step }, taken));
+      label(words.length > 26 ? `${words.slice(0, 25)}…` : words, { x1, y1, x2, y2, step, end: this.time.columns.length * this.column }, taken));
   }
 
   // Several of one kind at one place are one, with their number.
@@ -176,10 +176,10 @@ export class SpaceTime {
 }
 
 // Beside its arrow, where no other words of the step are; nowhere if there is no such place.
-function label(words, { x1, y1, x2, y2, step }, taken) {
+function label(words, { x1, y1, x2, y2, step, end }, taken) {
   const width = widthOf(words) + 6;
   for (const part of [0.5, 0.3, 0.7, 0.15, 0.85]) {
-    const x = x1 + (x2 - x1) * part + 5;
+    const x = Math.min(x1 + (x2 - x1) * part + 5, end - width);
     const y = y1 + (y2 - y1) * part;
     const isFree = !taken.some((other) => other.step === step && Math.abs(other.y - y) < 13 && x < other.x + other.width && other.x < x + width);
     if (!isFree) continue;

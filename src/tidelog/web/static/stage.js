@@ -13,7 +13,7 @@ import { Play } from "lab/play.js";
 import { clearToast, closePopover, showPopover, showText, toast } from "lab/popover.js";
 import { CannotPlay, source } from "lab/source.js";
 import { StageView } from "lab/stageview.js";
-import { failureWords, t, told } from "lab/words.js";
+import { failureWords, t, translated } from "lab/words.js";
 
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 
@@ -303,7 +303,7 @@ export class Stage {
   // Time to read: a new comment takes longer than a step of the one before.
   #rest(turn) {
     const { comment } = this.plays[0].step(this.step);
-    const reading = comment ? Math.min(900 + told(comment).length * 26, 6000) : 750;
+    const reading = comment ? Math.min(900 + translated(comment).length * 26, 6000) : 750;
     return new Promise((resolve) => {
       const end = performance.now() + reading / this.speed;
       const look = () => (turn !== this.turn || performance.now() >= end ? resolve() : setTimeout(look, 60));
@@ -375,7 +375,7 @@ export class Stage {
     clearTimeout(this.writing);
   }
 
-  // Make the page anew: another play, another language.
+  // Make the page again: another play, another language.
   redraw() {
     this.view?.close();
     this.view = new StageView(this, this.view);

@@ -9,7 +9,7 @@ import { drawLedger, drawLegend, drawScript, drawStory, liveWords, makeScript, p
 import { source } from "lab/source.js";
 import { SpaceTime } from "lab/spacetime.js";
 import { Transport } from "lab/transport.js";
-import { t, told } from "lab/words.js";
+import { t, translated } from "lab/words.js";
 
 const FRAME_PADDING = 8;
 const MARGIN = 8;
@@ -23,8 +23,8 @@ export class StageView {
     this.stage = stage;
     const longest = Math.max(3, ...stage.plays.map((play) => play.longest));
     this.panes = stage.plays.map((play) => this.#pane(play, longest));
-    this.told = h("div", { class: "told" });
-    this.told.addEventListener("scroll", () => this.#markEnd(), { passive: true });
+    this.narrated = h("div", { class: "narrated" });
+    this.narrated.addEventListener("scroll", () => this.#markEnd(), { passive: true });
     this.story = h("div", { class: "story" });
     this.script = makeScript(stage);
     this.script.open = former?.script.open ?? false;
@@ -36,7 +36,7 @@ export class StageView {
       this.banner,
       this.futures,
       h("div", { class: stage.against ? "body comparing" : "body" },
-        this.told,
+        this.narrated,
         h("div", { class: "panes" }, this.panes.map((pane) => pane.element)),
         h("aside", { class: "side" }, this.story, this.script)),
       drawLegend(stage.plays, this.panes[0].view.showsDisk),
@@ -65,12 +65,12 @@ export class StageView {
     if (changed && this.panes.every(({ view }) => view.width)) this.draw();
   }
 
-  // How high a picture may be so that all of them are in the window, together with what is told of them. In one
+  // How high a picture may be so that all of them are in the window, together with their narration. In one
   // column the head of the page may be scrolled away.
   #room() {
     const frames = this.panes.map(({ frame }) => frame.getBoundingClientRect());
     const isOneColumn = matchMedia(ONE_COLUMN).matches;
-    const above = isOneColumn ? this.told.getBoundingClientRect().top : -scrollY;
+    const above = isOneColumn ? this.narrated.getBoundingClientRect().top : -scrollY;
     const isStacked = frames.length > 1 && frames[1].top >= frames[0].bottom;
     const between = isStacked ? frames[1].top - frames[0].bottom : 0;
     const rest = frames[0].top - above + between + this.transport.element.offsetHeight + MARGIN;
@@ -91,7 +91,7 @@ export class StageView {
     const inside = makeInside(stage.against && generation);
     const keeper = h("div", { class: "keeper-lines" });
     const summary = stage.shelf.generations.find((found) => found.name === generation)?.summary ?? "";
-    const title = h("h2", { class: "pane-title" }, h("b", {}, generation), h("span", {}, told(summary)));
+    const title = h("h2", { class: "pane-title" }, h("b", {}, generation), h("span", {}, translated(summary)));
     const element = h("article", { class: "pane" }, stage.against && title, ledger, keeper, frame, inside, stage.against && happened);
     return { play, view, time, keeper, ledger, frame, inside, happened, element };
   }
@@ -194,9 +194,9 @@ export class StageView {
       if (ledgers) drawInside(inside, play.cast, this.#scene(play), at > 0 ? play.scene(at - 1) : null);
       if (stage.against) paneEvents(happened, play, at, stage);
     }
-    drawStory(this.told, this.story, stage);
-    if (stage.step !== this.toldStep) this.told.scrollTop = 0;
-    this.toldStep = stage.step;
+    drawStory(this.narrated, this.story, stage);
+    if (stage.step !== this.narratedStep) this.narrated.scrollTop = 0;
+    this.narratedStep = stage.step;
     this.#markEnd();
     drawScript(this.script, stage);
     this.transport.draw(stage);
@@ -206,10 +206,10 @@ export class StageView {
     text(document.getElementById("live"), liveWords(stage));
   }
 
-  // In one column what is told has a fixed height, and fades where there is more of it.
+  // In one column the narration has a fixed height, and fades where there is more of it.
   #markEnd() {
-    const { scrollTop, clientHeight, scrollHeight } = this.told;
-    this.told.classList.toggle("at-end", scrollTop + clientHeight >= scrollHeight - 4);
+    const { scrollTop, clientHeight, scrollHeight } = this.narrated;
+    this.narrated.classList.toggle("at-end", scrollTop + clientHeight >= scrollHeight - 4);
   }
 
   // When the story was decided: the words, and the curve, for which the bar of time grows.
@@ -247,7 +247,7 @@ function essence({ records, hw }) {
   return `${values.filter((value) => value !== null).join(" ")}|${committed}`;
 }
 
-// Of a scenario's sources, those that everybody can look up.
+// Of a scenario's sources, those that any reader can look up.
 function references(source) {
   const found = source.split(/[;,]\s*/).filter((one) => /KIP|KAFKA/.test(one));
   return found.length > 0 && h("span", {}, found.join(", "));

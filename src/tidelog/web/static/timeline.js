@@ -4,6 +4,7 @@
 // A step has a column for each of its beats that brings messages, and one for its end.
 
 const CLIENT_CHANNELS = /^(client|client-reply)$/;
+const ADMIN = "admin";
 
 // {columns: [{step, beat, messages, scene}], first: [column of a step's first], last: [of its end]}
 export function columnsOf(play) {
@@ -22,9 +23,10 @@ export function columnsOf(play) {
   return { columns, first, last };
 }
 
-// Clients, brokers, the keeper: from top to bottom.
-export function lanesOf({ clients, brokers }) {
-  return [...clients.map(({ name }) => name), ...brokers.map(({ id }) => String(id)), "keeper"];
+// An administrator who asks for something, clients, brokers, the keeper: from top to bottom.
+export function lanesOf({ clients, brokers }, { columns }) {
+  const isAsked = columns.some(({ messages }) => messages.some(({ from }) => from === ADMIN));
+  return [...(isAsked ? [ADMIN] : []), ...clients.map(({ name }) => name), ...brokers.map(({ id }) => String(id)), "keeper"];
 }
 
 // What a lane is during a column: "leading", "up", "paused" or "down".

@@ -49,3 +49,11 @@ export function differences(scene, topic, replicas) {
 export function membershipOf({ isr, elr }, broker) {
   return isr.includes(broker) ? "inIsr" : elr.includes(broker) ? "inElr" : "notInIsr";
 }
+
+const FROM_LEAST = ["notInIsr", "inElr", "inIsr"];
+
+// The same for all partitions of which it has a replica: in sync only if it is in sync in each. Null without a replica.
+export function membershipInAll(scene, { topics }, broker) {
+  const found = topics.flatMap(({ replicas }, number) => (replicas.includes(broker) ? [membershipOf(scene[`part/${number}`], broker)] : []));
+  return FROM_LEAST.find((one) => found.includes(one)) ?? null;
+}

@@ -45,12 +45,12 @@ export function failureWords(reason) {
 }
 
 // A text of the catalogue: a title, a lead, a comment. What is not translated stays as it is.
-export function told(english) {
+export function translated(english) {
   return language === "en" ? english : own().texts[english] ?? english;
 }
 
 // The passages of a comment. Each is a text of its own.
-export const passages = (comment) => comment.map(told).join(language === "zh" ? "" : " ");
+export const passages = (comment) => comment.map(translated).join(language === "zh" ? "" : " ");
 
 // ---------------------------------------------------------------- what happened
 
@@ -61,6 +61,11 @@ export function say({ key, fields = {} }) {
 }
 
 export function eventWords(event) {
+  const said = eventAlone(event);
+  return event.place ? filled(own().phrases.placed, { tp: event.place, said }) : said;
+}
+
+function eventAlone(event) {
   // English calls brokers by their number alone, which is odd at the beginning of a sentence.
   const first = event.key === "Followed" ? "BecameFollower" : event.key;
   if (!own().phrases[first].startsWith("{broker}")) return say(event);
@@ -138,7 +143,7 @@ function channelPhrase([channel, ends = ""]) {
 
 export function nodeWords(node) {
   if (/^(broker-)?\d+$/.test(String(node))) return t("brokerN", { n: String(node).replace("broker-", "") });
-  if (node === "keeper") return t("keeper");
+  if (node === "keeper" || node === "admin") return t(node);
   return String(node);
 }
 
