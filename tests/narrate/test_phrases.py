@@ -11,7 +11,14 @@ import pytest
 
 from tidelog.core import events as e
 from tidelog.core.reasons import IsrChange, StateWriteReason, TruncationRule
-from tidelog.core.types import BrokerId, ControllerEpoch, LeaderEpoch, PartitionState, TopicPartition
+from tidelog.core.types import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionState,
+    TopicPartition,
+)
 from tidelog.lab.search.count import MARKS
 from tidelog.narrate.clients import remark_words
 from tidelog.narrate.events import narrate, phrase, spoken
@@ -161,7 +168,21 @@ def test_the_words_of_the_report_are_those_that_it_uses() -> None:
     assert set(rules) == {*CauseRule, UNEXPLAINED}
 
 
-def test_one_and_many_are_told_apart_by_the_count() -> None:
+def test_of_several_partitions_each_sentence_names_its_own() -> None:
+    """Once: words that name it already are left alone, and so is what belongs to no partition."""
+    tp = TopicPartition("u", 0)
+    became = e.BecameLeader(BrokerId(2), tp, LeaderEpoch(1), (BrokerId(2),), 2, 2)
+    assert narrate(became) == "2 becomes leader in epoch 1 from offset 2"
+    assert narrate(became, several=True) == "u-0: 2 becomes leader in epoch 1 from offset 2"
+    assert spoken(became, several=True) == "u-0: broker 2 becomes leader in epoch 1 from offset 2"
+    assert narrate(e.ReplicaDeleted(BrokerId(1), tp), several=True) == "1 deletes its log of u-0"
+    assert (
+        narrate(e.BrokerRegistered(BrokerId(1), BrokerEpoch(7)), several=True)
+        == "1 registers with the keeper"
+    )
+
+
+def test_the_count_decides_between_one_and_many() -> None:
     for count, english, chinese in (
         (1, "1 duplicated record", "1 条消息重复"),
         (1200, "1,200 duplicated records", "1,200 条消息重复"),

@@ -402,6 +402,58 @@ def test_every_step_is_told_in_chinese(browser: Any, address: str) -> None:
     opened.close()
 
 
+TWO_TOPICS = """\
+scenario two-topics
+cluster  brokers=4 controller=3
+topic    t replicas=0,1,2
+topic    u replicas=1,2,3
+producer p
+producer q topic=u
+
+produce p a
+produce q x
+crash 1
+advance 8s
+"""
+
+
+def test_each_topic_has_its_own_roles_copies_and_sentences(opened: Opened) -> None:
+    """When broker 1 has died, broker 2 leads u and is in sync in both; broker 3 follows in u alone. An answer
+    counts the replicas of its own topic, and a sentence begins with the partition that it does not name."""
+    page = opened.go()
+    page.evaluate("(link) => lab.open(link)", fragment(TWO_TOPICS, "epoch", 4))
+    opened.until("lab.stage?.step === 4")
+    assert page.locator(".broker .role").all_text_contents() == [
+        "leader t",
+        "crashed",
+        "leader u",
+        "follower",
+    ]
+    rings = [str(broker.get_attribute("class")) for broker in page.locator(".broker").all()]
+    assert ["in-isr" in ring for ring in rings] == [True, False, True, True]
+    assert page.locator(".chip").first.locator(".chip-copies i").count() == 3
+    happened = page.locator(".happened").inner_text()
+    assert "u-0: Broker 2 becomes leader in epoch 1" in happened
+    assert "t-0: Broker 0 goes on leading in epoch 1" in happened
+    page.locator(".broker").nth(2).dispatch_event("click")
+    about = page.locator(".popover .menu-about").all_inner_texts()
+    assert [line for line in about if "LEO" in line] == [
+        "t · follower · in sync · LEO 1 · HW 1",
+        "u · leader · in sync · LEO 1 · HW 1",
+    ]
+
+
+def test_what_an_administrator_asks_has_a_lane(opened: Opened) -> None:
+    """No arrow of the space-time diagram begins or ends outside of the lanes."""
+    page = opened.go("#/s/isolate-leader-zone?g=epoch&step=15&view=time")
+    assert page.locator(".st-names text").first.text_content() == "admin"
+    top = float(str(page.locator(".st-names text").first.get_attribute("y")))
+    ends = page.eval_on_selector_all(
+        ".st-message .line", "lines => lines.flatMap(l => [+l.getAttribute('y1'), +l.getAttribute('y2')])"
+    )
+    assert min(ends) >= top
+
+
 def test_two_hundred_steps_and_nine_replicas_are_drawn(opened: Opened) -> None:
     """The largest story one would look at opens, and every one of its steps can be drawn."""
     lines = [
@@ -514,7 +566,12 @@ def test_a_cluster_of_ones_own_has_what_the_form_says(opened: Opened) -> None:
         "keeper, t-0leader 0",
         "keeper, u-0leader 1",
     ]
-    assert page.locator(".broker .role").all_text_contents() == ["leader t", "leader u", "follower", ""]
+    assert page.locator(".broker .role").all_text_contents() == [
+        "leader t",
+        "leader u",
+        "follower",
+        "follower",
+    ]
     known = page.locator('[data-log="0/0"] .known tspan')
     assert (known.text_content() or "").startswith("Remote LEO 1: 0, 2: 0")
 
