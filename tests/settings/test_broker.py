@@ -91,6 +91,7 @@ def test_the_core_is_told_every_setting_it_obeys():
     """None of its fields is left at its default when the broker's is changed."""
     changed = settings(
         "replica.lag.time.max.ms=40000\nreplica.lag.max.messages=7\ntidelog.isr.rule=message-lag\n"
+        "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector\n"
         "tidelog.isr.notification.interval.ms=7\nreplica.fetch.wait.max.ms=7\nreplica.fetch.backoff.ms=7\n"
         "replica.high.watermark.checkpoint.interval.ms=7\ncontrolled.shutdown.max.retries=7\n"
         "controlled.shutdown.retry.backoff.ms=7\ncontroller.socket.timeout.ms=7\nnum.partitions=7\ndefault.replication.factor=7\n"

@@ -31,7 +31,7 @@ from typing import Protocol
 
 from tidelog.broker.topic_ids import from_wire
 from tidelog.core.messages import FetchResponse
-from tidelog.core.types import Millis, TopicId, TopicPartition
+from tidelog.core.types import NO_LEADER, Millis, TopicId, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, ForgottenTopic
@@ -94,7 +94,7 @@ class CachedPartition:
         changed = self._high_watermark != high_watermark or self._start != start
         self._high_watermark = -1 if failed else high_watermark
         self._start = start
-        return has_records or changed or failed
+        return has_records or changed or failed or response.preferred != NO_LEADER
 
 
 Partitions = dict[TopicPartition, CachedPartition]

@@ -66,6 +66,7 @@ def partition_data(response: core.FetchResponse, batches: Iterable[Any]) -> Part
         last_stable_offset=response.high_watermark,
         log_start_offset=response.log_start_offset,
         aborted_transactions=None,
+        preferred_read_replica=response.preferred,
         records=[batch.data for batch in batches] or b"",
     )
 

@@ -119,6 +119,7 @@ class Broker:
         self.ctx.ask_relief = self._ask_relief
         self.ctx.exit = self.stop
         self.ctx.is_alive = self._is_alive
+        self.ctx.rack_of = self._rack_of
         self._configs = TopicConfigs(self.ctx, self._keeper, self.configure_topic, self._is_controller)
         self._producer_ids = ProducerIds(self.ctx, self._keeper)
         self.controller = Controller(
@@ -211,6 +212,10 @@ class Broker:
 
     def _is_alive(self, broker: BrokerId) -> bool:
         return broker in self.metadata.live_brokers
+
+    def _rack_of(self, broker: BrokerId) -> str | None:
+        endpoint = self.metadata.endpoints.get(broker)
+        return None if endpoint is None else endpoint.rack
 
     def _is_controller(self) -> bool:
         return self.controller.active

@@ -19,12 +19,22 @@ class IsrRule(Enum):
     """It has not been caught up with the leader's log end for ``replica.lag.time.max.ms``."""
 
 
+class ReplicaSelector(Enum):
+    """The replica that a leader names to consumers of Fetch 11 (KIP-392). Values are Kafka's classes."""
+
+    LEADER = "org.apache.kafka.common.replica.LeaderSelector"
+    """Always itself."""
+    RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    """One in the consumer's own rack, if there is one that has what it asks for."""
+
+
 @dataclass(slots=True, frozen=True)
 class BrokerConfig:
     replica_lag_time_max_ms: Millis = 30_000
     replica_lag_max_messages: int = 4_000
     isr_rule: IsrRule = IsrRule.CAUGHT_UP_TIME
     isr_notification_interval_ms: Millis = 2_500
+    replica_selector: ReplicaSelector = ReplicaSelector.LEADER
     replica_fetch_wait_max_ms: Millis = 500
     replica_fetch_backoff_ms: Millis = 1_000
     high_watermark_checkpoint_interval_ms: Millis = 5_000

@@ -46,6 +46,7 @@ class Context:
         "new_topic_id",
         "now",
         "propose_isr",
+        "rack_of",
         "reply",
         "send",
         "stop_following",
@@ -89,6 +90,8 @@ class Context:
         """Stops the broker, because it must not continue."""
         self.is_alive: Callable[[BrokerId], bool] = _anybody
         """Whether a broker is alive according to the metadata."""
+        self.rack_of: Callable[[BrokerId], str | None] = _nowhere_known
+        """Where a live broker is, according to the metadata."""
         self.is_leaving = False
         """A controlled shutdown has begun: where this broker gives up leadership it does not follow."""
         self.new_topic_id: Callable[[ControllerEpoch, int], TopicId] = _numbered
@@ -123,6 +126,10 @@ class Context:
 
 def _anybody(_broker: BrokerId) -> bool:
     return True
+
+
+def _nowhere_known(_broker: BrokerId) -> None:
+    return None
 
 
 def _numbered(controller_epoch: ControllerEpoch, number: int) -> TopicId:

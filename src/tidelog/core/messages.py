@@ -35,6 +35,7 @@ from tidelog.core.topic_messages import (
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_EPOCH,
+    NO_LEADER,
     NO_PRODUCER,
     NO_TOPIC_ID,
     UNKNOWN_OFFSET,
@@ -93,6 +94,8 @@ class FetchRequest:
     from_any_replica: bool = False
     """Whether a follower may answer a consumer (KIP-392)."""
     topic_id: TopicId = NO_TOPIC_ID
+    rack: str = ""
+    """Where the consumer is, if it says so."""
 
 
 @dataclass(slots=True)
@@ -104,6 +107,8 @@ class FetchResponse:
     high_watermark: Offset = UNKNOWN_OFFSET
     batches: Sequence[Batch] = ()
     log_start_offset: Offset = UNKNOWN_OFFSET
+    preferred: BrokerId = NO_LEADER
+    """The replica that the consumer is to ask instead."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from tidelog.core.config import BrokerConfig, IsrRule
+from tidelog.core.config import BrokerConfig, IsrRule, ReplicaSelector
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.generations import GENERATIONS
 from tidelog.core.guards import Guards
@@ -167,6 +167,12 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
         2_500,
         "Under the rules `hw` and `kip101`: how often a broker looks for ISR changes to notify the "
         "controller of; it waits until none was made for twice as long.",
+    )
+    replica_selector_class = row(
+        members(ReplicaSelector),
+        ReplicaSelector.LEADER,
+        "Which replica a consumer is sent to: the leader, or one in the rack that the consumer names "
+        "(`client.rack`); under `epoch` and `elr`.",
     )
     replica_fetch_wait_max_ms = row(
         int32(0), 500, "How long a leader may delay a follower's fetch while there are no new records."
@@ -380,6 +386,7 @@ class Settings(Values, noun="setting", aliases={"node.id": "broker.id", "log.dir
             replica_lag_max_messages=self.replica_lag_max_messages,
             isr_rule=self.tidelog_isr_rule,
             isr_notification_interval_ms=self.tidelog_isr_notification_interval_ms,
+            replica_selector=self.replica_selector_class,
             replica_fetch_wait_max_ms=self.replica_fetch_wait_max_ms,
             replica_fetch_backoff_ms=self.replica_fetch_backoff_ms,
             high_watermark_checkpoint_interval_ms=self.replica_high_watermark_checkpoint_interval_ms,

@@ -10,9 +10,9 @@ answer has those that changed. The requests of a follower's session are handled 
 Since version 13 topics are named by id (KIP-516). UNKNOWN_TOPIC_ID if the metadata has none with it,
 INCONSISTENT_TOPIC_ID if the replica here is of an earlier or later topic of the same name. Followers name
 topics by both.
-Since version 11 a consumer is also answered by a follower, up to the follower's high watermark (KIP-392).
-Not done: naming the nearest replica (``replica.selector.class``, KIP-392), the diverging epoch in the answer
-(followers send OffsetForLeaderEpoch before they fetch).
+Since version 11 a consumer is also answered by a follower, up to the follower's high watermark, and a leader
+sends it to one in its rack if ``replica.selector.class`` says so (KIP-392).
+Not done: the diverging epoch in the answer (followers send OffsetForLeaderEpoch before they fetch).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tidelog.broker.fetch_sessions import (
 from tidelog.broker.replica_session import ReplicaSession, bytes_of, partition_data
 from tidelog.broker.topic_ids import from_wire
 from tidelog.core import messages as core
-from tidelog.core.types import NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
+from tidelog.core.types import NO_LEADER, NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode, ProtocolError
@@ -160,6 +160,7 @@ class PendingFetch:
         "_min_bytes",
         "_node",
         "_parked",
+        "_rack",
         "_replica",
         "_replica_epoch",
         "_request",
@@ -181,6 +182,7 @@ class PendingFetch:
         self._request = request
         self._replica = BrokerId(body.replica_id)
         self._from_any_replica = body.replica_id < 0 and request.header.api_version >= _ANY_REPLICA
+        self._rack = body.rack_id
         self._replica_epoch = BrokerEpoch(body.replica_epoch)
         self._min_bytes = body.min_bytes
         self._deadline = node.now() + body.max_wait_ms
@@ -265,6 +267,7 @@ class PendingFetch:
                 part.log_start_offset,
                 self._from_any_replica,
                 topic_id,
+                self._rack,
             ),
         )
 
@@ -287,6 +290,8 @@ class PendingFetch:
             self._failed = True
             self._node.metrics.error_answered(Api.FETCH, response.error)
             self._batches.pop(tp, None)
+        if response.preferred != NO_LEADER:
+            self._min_bytes = 0  # a consumer that is to read elsewhere does not wait here
         batches = response.batches
         if batches and (self._bytes < self._budget or not self._bytes):
             self._bytes += bytes_of(response)

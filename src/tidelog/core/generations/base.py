@@ -84,6 +84,9 @@ class Generation(ABC):
     4, where the ISR is a hash set)."""
     followers_serve_consumers: ClassVar[bool] = True
     """A follower answers consumers of Fetch version 11, up to its own high watermark (2.4, KIP-392)."""
+    names_only_insync_replicas: ClassVar[bool] = False
+    """A leader that sends a consumer to a nearer replica chooses one that is in sync (3.x); before, any that
+    has what the consumer asks for."""
     deletes_without_dead_brokers: ClassVar[bool] = False
     """The deletion of a topic does not wait for brokers that are down (KRaft)."""
     tracks_eligible_leaders: ClassVar[bool] = False

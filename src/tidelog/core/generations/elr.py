@@ -26,6 +26,7 @@ class EligibleLeaders(LeaderEpochs):
     name = "elr"
     summary = "Kafka ≥ 4.1: eligible leader replicas (KIP-966)"
     tracks_eligible_leaders = True
+    names_only_insync_replicas = True
     deletes_without_dead_brokers = True
     proposes_sorted_isr = True
     advances_on_confirmed_isr = True

@@ -35,10 +35,12 @@ from tidelog.core.messages import (
 from tidelog.core.reasons import IsrChange, LeadershipStart, WatermarkMoment
 from tidelog.core.replication.delete_records import RecordDeletion
 from tidelog.core.replication.follower_progress import NEVER, UNREACHED, FollowerProgress
+from tidelog.core.replication.nearest_replica import nearest_replica
 from tidelog.core.replication.waiting_fetches import ParkedFetch, WaitingFetches
 from tidelog.core.timers import Timer
 from tidelog.core.types import (
     NO_EPOCH,
+    NO_LEADER,
     NO_PRODUCER,
     UNKNOWN_OFFSET,
     BrokerId,
@@ -263,7 +265,11 @@ class LeaderRole:
             return
         limit = fetches.limit(request)
         if request.replica == CONSUMER:
-            fetches.answer_or_park(request, reply_to, limit, now)
+            nearest = nearest_replica(self, request)
+            if nearest != NO_LEADER:
+                fetches.send_to(nearest, request, reply_to)
+            else:
+                fetches.answer_or_park(request, reply_to, limit, now)
             return
         follower = self.followers.get(request.replica)
         if follower is None or (

@@ -13,7 +13,7 @@ from tidelog.core.effects import ReplyTo
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.messages import CONSUMER, FOREVER, NO_ERROR, FetchRequest, FetchResponse
 from tidelog.core.timers import Timer
-from tidelog.core.types import Millis, Offset
+from tidelog.core.types import BrokerId, Millis, Offset
 from tidelog.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -53,6 +53,15 @@ class WaitingFetches:
             self._answer(request, reply_to, limit)
         else:
             self._park(request, reply_to, now)
+
+    def send_to(self, nearest: BrokerId, request: FetchRequest, reply_to: ReplyTo) -> None:
+        """Answer a consumer without records: it is to read at another replica."""
+        replica = self._replica
+        response = FetchResponse(replica.tp, NO_ERROR, request.offset, request.current_leader_epoch)
+        response.high_watermark = replica.high_watermark
+        response.log_start_offset = self._log.start_offset
+        response.preferred = nearest
+        self._ctx.reply(reply_to, response)
 
     def release(self) -> None:
         """Answer every parked fetch that has records to read now."""
