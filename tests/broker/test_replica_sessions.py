@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -30,9 +30,10 @@ from tidelog.core.types import (
     TopicId,
     TopicPartition,
 )
-from tidelog.wire.api import Api, encode_request
+from tidelog.wire.api import Api, decode_request, encode_request
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import fetch
+from tidelog.wire.one_partition import FETCH_VERSION, write_fetch
 from tidelog.wire.schema import NO_UUID
 
 TOPICS = ("a", "b", "c")
@@ -79,9 +80,9 @@ class Pair:
             self.named.append([topic.topic for topic in request.body.topics])
             return serve(request)
 
-        self.leader.server.handlers[Api.FETCH] = watch
+        self.leader.server.replace(Api.FETCH, watch)
         yield
-        self.leader.server.handlers[Api.FETCH] = serve
+        self.leader.server.restore(Api.FETCH)
 
     async def write(self, topic: str) -> None:
         self.writer.produce(b"record", topic=topic)
@@ -242,6 +243,12 @@ class Line:
     def send(self, _api: int, _version: int, body: fetch.FetchRequest, asked: Flight) -> None:
         self.sent.append((body, asked))
         self._unanswered.append(asked)
+
+    def send_one(self, one: Sequence[Any], asked: Flight) -> bool:
+        """As the leader reads it."""
+        body = decode_request(write_fetch(1, *one)[4:])[1]
+        self.send(Api.FETCH, FETCH_VERSION, body, asked)
+        return True
 
     def names(self) -> list[tuple[str, int]]:
         """What the last request names."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.broker.slices import SLICE_SECONDS
 from tidelog.storage.background import Steps, StepsAndJobs
-from tidelog.wire.api import Api, RequestHeader, encode_response, encode_response_in_steps
+from tidelog.wire.api import Api, Buffer, RequestHeader, encode_response, encode_response_in_steps
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.frames import FrameReader
 
@@ -90,6 +90,10 @@ class Request:
             # The handler may have returned long ago, so no caller knows whose answer this is.
             self.connection.failed(error)
             return
+        self._settle(answer, failed)
+
+    def respond_encoded(self, answer: list[Buffer], *, failed: bool = False) -> None:
+        """``respond`` with a whole frame."""
         self._settle(answer, failed)
 
     def respond_with(self, steps: StepsAndJobs[Any], *, failed: bool = False) -> None:
@@ -206,7 +210,10 @@ class ClientConnection(asyncio.BufferedProtocol):
         except ProtocolError as error:
             self.close_on_protocol_error(error)
         else:
-            self._handle(frames, began)
+            if len(frames) == 1 and not self._received and not server.starting:
+                self._dispatch(frames[0], began)
+            elif frames or self._received:
+                self._handle(frames, began)
         server.settle()
         server.metrics.loop_held(server.clock() - began)
         self._account()
@@ -232,9 +239,6 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _handle(self, frames: list[bytearray], began: float) -> None:
         server = self.server
-        if len(frames) == 1 and not self._received and not server.starting:
-            self._dispatch(frames[0], began)
-            return
         until = began + SLICE_SECONDS
         waiting = iter(self._received + frames)
         self._received = []

@@ -35,6 +35,7 @@ from tidelog.core.types import NO_LEADER, Millis, TopicId, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, ForgottenTopic
+from tidelog.wire.one_partition import FetchOfOne
 from tidelog.wire.schema import NO_UUID
 
 NO_SESSION = 0
@@ -59,7 +60,7 @@ class CachedPartition:
         self._high_watermark = self._start = -1
         self.update(part)
 
-    def update(self, part: FetchPartition) -> None:
+    def update(self, part: FetchPartition | FetchOfOne) -> None:
         self.offset = part.fetch_offset
         self.epoch = part.current_leader_epoch
         self.replica_start = part.log_start_offset
@@ -227,10 +228,18 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        session.epoch = next_epoch(epoch)
-        session.used_at = self._clock()
-        self._sessions[number] = self._sessions.pop(number)
+        self.used(session, self._clock())
         return session
+
+    def get(self, number: int) -> FetchSession | None:
+        return self._sessions.get(number)
+
+    def used(self, session: FetchSession, now: Millis) -> None:
+        """The session has a request with the epoch that it expects."""
+        session.epoch = next_epoch(session.epoch)
+        session.used_at = now
+        sessions = self._sessions
+        sessions[session.id] = sessions.pop(session.id)
 
     def close(self, number: int) -> None:
         session = self._sessions.pop(number, None)

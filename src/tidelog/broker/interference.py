@@ -126,7 +126,7 @@ class Interference:
         self._rules[rule.number] = rule
         if rule.api not in self._shipped:
             self._shipped[rule.api] = self._server.handlers[rule.api]
-            self._server.handlers[rule.api] = self._handler_of(rule.api)
+            self._server.replace(rule.api, self._handler_of(rule.api))
 
     def remove(self, number: int) -> None:
         """Held requests go on, in the order in which they came."""
@@ -134,7 +134,8 @@ class Interference:
         if rule is None:
             return
         if all(other.api != rule.api for other in self._rules.values()):
-            self._server.handlers[rule.api] = self._shipped.pop(rule.api)
+            del self._shipped[rule.api]
+            self._server.restore(rule.api)
         for request, body in rule.held:
             if not request.connection.gone:
                 request.body = body

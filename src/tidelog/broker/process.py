@@ -38,7 +38,7 @@ from tidelog.broker.loop_watch import LoopWatch
 from tidelog.broker.metrics import http
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.node import Node
-from tidelog.broker.server import Handler, Limits, Server
+from tidelog.broker.server import Handler, Limits, Server, Shortcut
 from tidelog.broker.topic_ids import random_topic_id
 from tidelog.core import keeper_paths
 from tidelog.core.broker import Broker
@@ -181,7 +181,10 @@ async def assemble(
         settings.queued_max_request_bytes,
     )
     handlers: dict[int, Handler] = {key: partial(served.handle, node) for key, served in SERVED.items()}
-    node.server = Server(handlers, limits, metrics, node.settle, on_violation=node.fail)
+    shortcuts: dict[int, Shortcut] = {
+        key: partial(served.shortcut, node) for key, served in SERVED.items() if served.shortcut is not None
+    }
+    node.server = Server(handlers, limits, metrics, node.settle, on_violation=node.fail, shortcuts=shortcuts)
     host, port = settings.listeners
     try:
         bound = await node.server.listen(host, port)

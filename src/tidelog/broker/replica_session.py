@@ -47,6 +47,7 @@ from tidelog.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tidelog.wire.one_partition import FETCH_VERSION, NAME_BYTES_MAX, FetchOfOne, write_fetched
 from tidelog.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
@@ -131,16 +132,45 @@ class ReplicaSession(FetchSession):
 
     # ------------------------------------------------------------ requests
 
+    def expects(self, tp: TopicPartition, named: FetchOfOne, now: Millis) -> bool:
+        """Whether ``serve_one`` can serve a request that names only this partition: there is nothing else to
+        do with it."""
+        due = self._due
+        return (
+            self.epoch == named.session_epoch
+            and self._replica == named.replica_id
+            and tp in self.partitions
+            and now < self._renewal_at
+            and self._request is None
+            and len(due) == (tp in due)
+            and not self._away
+            and not self.by_id
+            and named.min_bytes > 0
+            and named.max_wait_ms > 0
+        )
+
+    def serve_one(self, request: Request, tp: TopicPartition, named: FetchOfOne, now: Millis) -> None:
+        self._take(request, named, now)
+        self.partitions[tp].update(named)
+        self.left(tp)
+        self._ask(tp, now)
+        if self._timer is None:
+            self._wait()
+
+    def _take(self, request: Request, body: FetchRequest | FetchOfOne, now: Millis) -> None:
+        self._request = request
+        request.on_abandoned = self._abandoned
+        request.on_superseded = self._superseded
+        self._budget = min(body.max_bytes, self._node.settings.fetch_max_bytes)
+        self._deadline = now + body.max_wait_ms
+        self._wait_s = min(max(body.max_wait_ms, 10), IDLE_MS) / 1000
+
     def serve(self, request: Request, body: FetchRequest) -> Steps[None]:
         node, now = self._node, self._node.now()
         if self._request is not None:  # on another connection
             self._refuse(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        self._request, self._asking = request, True
-        request.on_abandoned = self._abandoned
-        request.on_superseded = self._superseded
-        self._budget = min(body.max_bytes, node.settings.fetch_max_bytes)
-        self._deadline = now + body.max_wait_ms
-        self._wait_s = min(max(body.max_wait_ms, 10), IDLE_MS) / 1000
+        self._take(request, body, now)
+        self._asking = True
         if body.replica_epoch not in (NO_BROKER_EPOCH, self._broker_epoch):
             self._broker_epoch = BrokerEpoch(body.replica_epoch)
             for tp in list(self._parked):
@@ -151,7 +181,7 @@ class ReplicaSession(FetchSession):
         for tp in due:
             if tp in self._due:
                 del self._due[tp]
-                self._ask(tp)
+                self._ask(tp, node.now())
                 node.carry_out()
                 yield
                 if self._request is not request:
@@ -167,10 +197,10 @@ class ReplicaSession(FetchSession):
         if self._timer is None:
             self._wait()
 
-    def _ask(self, tp: TopicPartition) -> None:
+    def _ask(self, tp: TopicPartition, now: Millis) -> None:
         part = self.partitions[tp]
         self._parked[tp] = None
-        self._node.ask(
+        self._node.core.receive(
             self,
             core.FetchRequest(
                 tp,
@@ -183,6 +213,7 @@ class ReplicaSession(FetchSession):
                 part.replica_start,
                 topic_id=from_wire(self.topic_ids.get(tp.topic, NO_UUID)),
             ),
+            now,
         )
 
     def _renew(self, parked: list[TopicPartition], now: Millis) -> Steps[None]:
@@ -247,6 +278,8 @@ class ReplicaSession(FetchSession):
             return
         self._request = None
         ready, self._ready, self._bytes = self._ready, {}, 0
+        if len(ready) == 1 and self._answered_one(request, ready):
+            return
         failed = False
         for tp, response in ready.items():
             self._due[tp] = None
@@ -258,6 +291,26 @@ class ReplicaSession(FetchSession):
             request.respond_at_once(self._answer(topics), failed=failed)
         else:
             request.respond_with(self._long_answer(ready), failed=failed)
+
+    def _answered_one(self, request: Request, ready: dict[TopicPartition, core.FetchResponse]) -> bool:
+        """Answer for one partition, without objects of the codec."""
+        ((tp, response),) = ready.items()
+        topic, number = tp
+        header = request.header
+        if (
+            response.error is not ErrorCode.NONE
+            or header.api_version != FETCH_VERSION
+            or len(topic) > NAME_BYTES_MAX
+        ):
+            return False
+        self._due[tp] = None
+        records = [batch.data for batch in response.batches]  # type: ignore[attr-defined]  # as in ``bytes_of``
+        moved = (response.high_watermark, response.log_start_offset)
+        answer = write_fetched(
+            header.correlation_id, self.id, topic, number, *moved, records, sum(map(len, records))
+        )
+        request.respond_encoded(answer)
+        return True
 
     def _long_answer(self, ready: dict[TopicPartition, core.FetchResponse]) -> Steps[FetchResponse]:
         topics: dict[str, list[PartitionData]] = {}

@@ -41,6 +41,7 @@ from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.api_versions import ApiVersionsResponse
 
 Handler = Callable[[Request], StepsAndJobs[None] | None]
+Shortcut = Callable[[ClientConnection, bytearray, float], bool]
 LARGE_BYTES = 16 * 1024
 """A smaller frame is decoded in one step: a few milliseconds in the worst case."""
 _SERVED_AT_ONCE = frozenset(key for key, api in SERVED.items() if Listener.BETWEEN_BROKERS in api.listener)
@@ -68,6 +69,8 @@ class Server:
         metrics: Metrics,
         settle: Callable[[], None],
         on_violation: Callable[[str], None],
+        *,
+        shortcuts: dict[int, Shortcut] | None = None,
     ) -> None:
         """``settle`` executes the effects of one read event; ``on_violation`` stops the broker."""
         self.limits = limits
@@ -85,7 +88,10 @@ class Server:
         self._per_address: dict[str, int] = {}
         self._refusal_said_at = -REFUSAL_SAID_EVERY_SECONDS
         self.handlers = handlers
-        """By API. A test may replace one (``interference.py``)."""
+        """By API."""
+        self.shortcuts = shortcuts or {}
+        """By API: they handle the most common requests, which are not decoded then."""
+        self._shipped: dict[int, tuple[Handler, Shortcut | None]] = {}
         self.starting = True
         """The broker is starting: requests of clients wait."""
         self._listener: asyncio.Server | None = None
@@ -182,9 +188,23 @@ class Server:
 
     # ------------------------------------------------------------ requests
 
+    def replace(self, api: int, handler: Handler) -> None:
+        """Handle requests in another way, until ``restore``: a test wants that (``interference.py``)."""
+        self._shipped[api] = self.handlers[api], self.shortcuts.pop(api, None)
+        self.handlers[api] = handler
+
+    def restore(self, api: int) -> None:
+        self.handlers[api], shortcut = self._shipped.pop(api)
+        if shortcut is not None:
+            self.shortcuts[api] = shortcut
+
     def dispatch(self, connection: ClientConnection, frame: bytearray, received_at: float) -> None:
         """Handle a request, or start to."""
         try:
+            if len(frame) > 1:
+                shortcut = self.shortcuts.get(frame[1])
+                if shortcut is not None and shortcut(connection, frame, received_at):
+                    return
             if len(frame) > LARGE_BYTES:
                 self.slices.begin(connection, self._dispatch_large(connection, frame, received_at))
             else:

@@ -13,6 +13,7 @@ from tidelog.settings.table import ConfigSource, Described, SettingsError
 from tidelog.settings.topic import TOPIC, LogConfig
 from tidelog.storage.file_storage import FileStorage
 
+ANY_DIFFERENCE: Final = LogConfig().message_timestamp_difference_max_ms
 GIVEN_MAX: Final = 1_000
 """Maximum settings of one topic in a request; some thirty exist."""
 
@@ -23,17 +24,28 @@ def require_few(settings: Sequence[object]) -> None:
         raise SettingsError(f"{len(settings)} settings for a topic; up to {GIVEN_MAX} are taken")
 
 
+def _bytes_as_sent(config: LogConfig) -> int:
+    dated = config.append_time or config.message_timestamp_difference_max_ms != ANY_DIFFERENCE
+    return 0 if dated or config.compacts else config.max_message_bytes
+
+
 class TopicSettings:
     def __init__(self, defaults: Mapping[str, str], storage: FileStorage) -> None:
         self._defaults = dict(defaults)
         self._storage = storage
         self._default = LogConfig.from_properties({}, self._defaults)
         self._chosen = self._default.chosen()
+        self._default_bytes = _bytes_as_sent(self._default)
+        self._bytes_as_sent: dict[str, int] = {}
         self._configs: dict[str, LogConfig] = {}
         self._overrides: dict[str, dict[str, str]] = {}
 
     def of(self, topic: str) -> LogConfig:
         return self._configs.get(topic, self._default)
+
+    def bytes_as_sent(self, topic: str) -> int:
+        """How large a batch may be that is stored as it was sent. 0 if more must be looked at first."""
+        return self._bytes_as_sent.get(topic, self._default_bytes)
 
     def overrides(self, topic: str) -> Mapping[str, str]:
         return self._overrides.get(topic, {})
@@ -52,9 +64,11 @@ class TopicSettings:
         if values:
             self._overrides[topic] = dict(values)
             self._configs[topic] = config
+            self._bytes_as_sent[topic] = _bytes_as_sent(config)
         else:
             self._overrides.pop(topic, None)
             self._configs.pop(topic, None)
+            self._bytes_as_sent.pop(topic, None)
         self._storage.configure(topic, config)
 
     def described(self, overrides: Mapping[str, str]) -> list[Described]:

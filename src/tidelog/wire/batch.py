@@ -25,6 +25,7 @@ MAGIC = 2
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
 LENGTH_END = 12
+_LEAST_LENGTH = HEADER_SIZE - LENGTH_END
 CRC_START = 21
 
 TIMESTAMP_TYPE_BIT = 1 << 3
@@ -108,7 +109,7 @@ class RecordBatch:
         if magic != MAGIC:
             raise CorruptBatch(f"a batch has magic {magic}, not {MAGIC}")
         end = position + LENGTH_END + length
-        if end < position + HEADER_SIZE or end > len(buffer):
+        if length < _LEAST_LENGTH or end > len(buffer):
             raise CorruptBatch(f"a batch says it has {length} bytes, which cannot be")
         batch.next_offset = batch.base_offset + last_offset_delta + 1
         batch.data = memoryview(buffer)[position:end]
@@ -201,8 +202,10 @@ def split(buffer: Buffer) -> list[RecordBatch]:
     """
     view = memoryview(buffer)
     limit = len(view)
-    batches = []
+    batches: list[RecordBatch] = []
     position = 0
+    if limit >= HEADER_SIZE and _OFFSET_LENGTH.unpack_from(view)[1] == limit - LENGTH_END:
+        return [RecordBatch.parse(view)]
     while limit - position >= HEADER_SIZE:
         _, length = _OFFSET_LENGTH.unpack_from(view, position)
         if position + LENGTH_END + length > limit and view[position + 16] == MAGIC:

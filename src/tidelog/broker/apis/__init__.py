@@ -17,7 +17,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from tidelog.broker.connection import Request
+from tidelog.broker.connection import ClientConnection, Request
 from tidelog.storage.background import StepsAndJobs
 from tidelog.wire.api import Api
 from tidelog.wire.api_keys import schema_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 Handler = Callable[["Node", Request], StepsAndJobs[None] | None]
+Shortcut = Callable[["Node", ClientConnection, bytearray, float], bool]
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
 
@@ -45,6 +46,7 @@ class Served(NamedTuple):
     listener: Listener
     listed_since: int
     newest: int
+    shortcut: Shortcut | None
 
     def listed(self) -> ApiVersion:
         """Its entry in ApiVersions."""
@@ -55,16 +57,22 @@ _entered: dict[int, Served] = {}
 
 
 def serves(
-    api: Api, *, listener: Listener = Listener.CLIENTS, listed_since: int | None = None
+    api: Api,
+    *,
+    listener: Listener = Listener.CLIENTS,
+    listed_since: int | None = None,
+    shortcut: Shortcut | None = None,
 ) -> Callable[[AnyHandler], AnyHandler]:
-    """Register the handler of an API. ``listed_since``: ApiVersions also lists older versions."""
+    """Register the handler of an API. ``listed_since``: ApiVersions also lists older versions. ``shortcut``
+    is offered each frame before it is decoded, and says whether it has handled it: it does exactly what the
+    handler would, for the most common requests, at less cost."""
     versions = schema_of(api).versions
     since = versions[0] if listed_since is None else listed_since
 
     def enter(handle: AnyHandler) -> AnyHandler:
         if api in _entered:
             raise ValueError(f"{api.name} has two handlers")
-        _entered[api] = Served(api, handle, listener, since, versions[-1])
+        _entered[api] = Served(api, handle, listener, since, versions[-1], shortcut)
         return handle
 
     return enter

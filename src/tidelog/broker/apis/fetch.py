@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.apis import serves
-from tidelog.broker.connection import Request
+from tidelog.broker.connection import ClientConnection, Request
 from tidelog.broker.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -40,7 +40,7 @@ from tidelog.broker.topic_ids import from_wire
 from tidelog.core import messages as core
 from tidelog.core.types import NO_LEADER, NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
-from tidelog.wire.api import Api
+from tidelog.wire.api import Api, RequestHeader
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -49,6 +49,7 @@ from tidelog.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tidelog.wire.one_partition import CLIENT_ID, FETCH_VERSION, read_fetch
 from tidelog.wire.schema import NO_UUID
 
 if TYPE_CHECKING:
@@ -62,7 +63,26 @@ _AT_ONCE = 100
 """Partitions that are read from the request, or answered, between two yields."""
 
 
-@serves(Api.FETCH)
+def handle_one(node: Node, connection: ClientConnection, frame: bytearray, received_at: float) -> bool:
+    """A follower that names the next position of one partition of its session."""
+    named = read_fetch(frame)
+    if named is None:
+        return False
+    session = node.fetch_sessions.get(named.session_id)
+    if not isinstance(session, ReplicaSession):
+        return False
+    tp, now = TopicPartition(named.topic, named.partition), node.now()
+    if not session.expects(tp, named, now):
+        return False
+    node.fetch_sessions.used(session, now)
+    header = RequestHeader(Api.FETCH, FETCH_VERSION, named.correlation_id, CLIENT_ID)
+    request = Request(connection, header, None, received_at)
+    connection.enqueue(request)
+    session.serve_one(request, tp, named, now)
+    return True
+
+
+@serves(Api.FETCH, shortcut=handle_one)
 def handle(node: Node, request: Request) -> Steps[None]:
     body: FetchRequest = request.body
     if request.header.api_version >= _BY_ID:

@@ -15,37 +15,83 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
-from tidelog.broker.connection import Request
+from tidelog.broker.connection import ClientConnection, Request
+from tidelog.broker.topic_settings import ANY_DIFFERENCE
 from tidelog.core import messages as core
 from tidelog.core.types import TopicPartition
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.background import Steps, StepsAndJobs
 from tidelog.storage.log.keyed_records import BatchTooLarge, keyless_records
-from tidelog.wire.api import Api
+from tidelog.wire.api import Api, RequestHeader
 from tidelog.wire.batch import CorruptBatch, RecordBatch
 from tidelog.wire.errors import ErrorCode, ProtocolError
 from tidelog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from tidelog.wire.one_partition import read_produce, write_produced
+from tidelog.wire.schema import Records
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
 
 VALID_ACKS = (-1, 0, 1)
+_ANSWERED_ACKS = (-1, 1)
 KEYS_NEEDED = "Every record of a compacted topic must have a key."
 COORDINATORS_ONLY = "Only group coordinators write to this topic."
 _AT_ONCE = 100
 """Partitions that are read from the request, or answered, between two yields."""
-ANY_DIFFERENCE = LogConfig().message_timestamp_difference_max_ms
 
 
-@serves(Api.PRODUCE, listed_since=0)  # older librdkafka compresses only then (KAFKA-18659)
+def handle_one(node: Node, connection: ClientConnection, frame: bytearray, received_at: float) -> bool:
+    """One batch that is valid and stored as it was sent, and that is answered."""
+    read = read_produce(frame)
+    if read is None:
+        return False
+    version, correlation_id, client_id, acks, timeout, topic, number, records = read
+    bytes_max = node.topics.bytes_as_sent(topic)
+    if not bytes_max or topic == OFFSETS_TOPIC or acks not in _ANSWERED_ACKS:
+        return False
+    error, batch = _checked(records, bytes_max)
+    if batch is None or error is not ErrorCode.NONE:
+        return False
+    header = RequestHeader(Api.PRODUCE, version, correlation_id, client_id)
+    request = OneProduce(node, connection, header, received_at)
+    connection.enqueue(request)
+    node.ask(request, core.ProduceRequest(TopicPartition(topic, number), acks, batch, timeout))
+    return True
+
+
+class OneProduce(Request):
+    """A request in progress, for one partition."""
+
+    __slots__ = ("_node",)
+
+    def __init__(
+        self, node: Node, connection: ClientConnection, header: RequestHeader, received_at: float
+    ) -> None:
+        super().__init__(connection, header, None, received_at)
+        self._node = node
+
+    def deliver(self, response: core.ProduceResponse) -> None:
+        error, tp, log_start, node, header = response.error, response.tp, -1, self._node, self.header
+        failed = error is not ErrorCode.NONE
+        if failed:
+            node.metrics.error_answered(Api.PRODUCE, error)
+        elif tp in node.core.replicas:
+            log_start = node.core.replicas[tp].log.start_offset
+        number = header.correlation_id
+        answer = write_produced(header.api_version, number, *tp, error, response.base_offset, log_start)
+        self.respond_encoded([answer], failed=failed)
+
+
+@serves(
+    Api.PRODUCE, listed_since=0, shortcut=handle_one
+)  # older librdkafka compresses only then (KAFKA-18659)
 def handle(node: Node, request: Request) -> StepsAndJobs[None]:
     body: ProduceRequest = request.body
     acks, timeout = body.acks, body.timeout_ms
@@ -58,7 +104,7 @@ def handle(node: Node, request: Request) -> StepsAndJobs[None]:
         for data in topic.partition_data:
             yield None
             tp = TopicPartition(name, data.index)
-            error, batch = _checked(data, config.max_message_bytes)
+            error, batch = _checked(data.records, config.max_message_bytes)
             if acks not in VALID_ACKS:
                 error = ErrorCode.INVALID_REQUIRED_ACKS
             if batch is None or error is not ErrorCode.NONE:
@@ -80,8 +126,7 @@ def handle(node: Node, request: Request) -> StepsAndJobs[None]:
     pending.asked_all()
 
 
-def _checked(data: PartitionProduceData, bytes_max: int) -> tuple[ErrorCode, RecordBatch | None]:
-    records = data.records
+def _checked(records: Records | None, bytes_max: int) -> tuple[ErrorCode, RecordBatch | None]:
     if not records:
         return ErrorCode.INVALID_RECORD, None
     try:

@@ -126,7 +126,7 @@ class Metrics:
         if count is not None:
             count(self, event)
 
-    def _watermark_advanced(self, event: e.HighWatermarkAdvanced) -> None:
+    def watermark_advanced(self, event: e.HighWatermarkAdvanced) -> None:
         self.records_committed += event.high_watermark - event.before
 
     def _became_leader(self, event: e.BecameLeader) -> None:
@@ -204,7 +204,7 @@ def _election_label(kind: ElectionKind) -> str:
 
 
 _COUNTS: dict[type, Callable[[Metrics, Any], None]] = {
-    e.HighWatermarkAdvanced: Metrics._watermark_advanced,
+    e.HighWatermarkAdvanced: Metrics.watermark_advanced,
     e.BecameLeader: Metrics._became_leader,
     e.BecameFollower: Metrics._became_follower,
     e.IsrChanged: Metrics._isr_changed,

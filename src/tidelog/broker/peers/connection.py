@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from tidelog.broker.error_messages import reason
 from tidelog.core.types import BrokerEndpoint
-from tidelog.wire.api import decode_response, encode_request
+from tidelog.wire.api import Api, decode_response, encode_request
 from tidelog.wire.errors import ProtocolError
 from tidelog.wire.frames import FrameReader
+from tidelog.wire.one_partition import CLIENT_ID, FETCH_VERSION, read_fetched, write_fetch
 
 PAUSE_SECONDS_MIN = 0.02
 PAUSE_SECONDS_MAX = 1.0
@@ -36,7 +37,8 @@ class PeerConnection:
         on_trouble: Callable[[str], None],
     ) -> None:
         """``endpoint`` returns the peer's address, None if it is not alive. ``on_answer`` is called with the
-        ``asked`` of ``send`` and the decoded body, ``on_trouble`` with the reason of a failure."""
+        ``asked`` of ``send`` and the decoded body, which is a ``FetchedOne`` for a fetch that is answered for
+        one partition; ``on_trouble`` is called with the reason of a failure."""
         self._endpoint = endpoint
         self._on_answer = on_answer
         self._on_reconnect = on_reconnect
@@ -64,6 +66,14 @@ class PeerConnection:
         else:
             self._queue.append((api, version, body, asked))
             self._connect()
+
+    def send_one(self, fetch: Sequence[Any], asked: Any) -> bool:
+        """Send a fetch for one partition, the fields of ``write_fetch`` after the correlation id. False if
+        there is no connection."""
+        if self._line is None:
+            return False
+        self._line.send_one(fetch, asked)
+        return True
 
     def endpoint_changed(self) -> None:
         endpoint = self._endpoint()
@@ -162,13 +172,21 @@ class _Line(asyncio.BufferedProtocol):
         self._owner.broke(self, reason(error) if error is not None else self._reason)
 
     def send(self, api: int, version: int, body: Any, asked: Any) -> None:
-        if self.transport is None:
-            return
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        self.unanswered.append((self._correlation, api, version, asked, self._loop.time()))
-        self.transport.writelines(encode_request(api, version, self._correlation, "tidelog", body))
+        if self.transport is not None:
+            number = self._number(api, version, asked)
+            self.transport.writelines(encode_request(api, version, number, CLIENT_ID, body))
+
+    def send_one(self, fetch: Sequence[Any], asked: Any) -> None:
+        if self.transport is not None:
+            self.transport.write(write_fetch(self._number(Api.FETCH, FETCH_VERSION, asked), *fetch))
+
+    def _number(self, api: int, version: int, asked: Any) -> int:
+        """Expect an answer, with this correlation id."""
+        self._correlation = number = (self._correlation + 1) & 0x7FFFFFFF
+        self.unanswered.append((number, api, version, asked, self._loop.time()))
         if self._watch is None:
             self._watch = self._loop.call_later(ANSWER_SECONDS_MAX, self._check_progress)
+        return number
 
     def _check_progress(self) -> None:
         self._watch = None
@@ -200,7 +218,8 @@ class _Line(asyncio.BufferedProtocol):
         if not self.unanswered:
             raise ProtocolError("an answer without a request")
         expected, api, version, asked, _ = self.unanswered.popleft()
-        correlation, body = decode_response(api, version, frame)
+        one = read_fetched(frame) if api == Api.FETCH else None
+        correlation, body = decode_response(api, version, frame) if one is None else (one.correlation_id, one)
         if correlation != expected:
             raise ProtocolError(f"the answer to request {correlation}, expected {expected}")
         self._owner.answered(asked, body)

@@ -31,6 +31,7 @@ from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest, FetchResponse
 from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId, TopicPartition
 from tidelog.wire.messages import fetch
+from tidelog.wire.one_partition import NAME_BYTES_MAX, FetchedOne
 
 IN_FLIGHT_MAX = 2
 UNCHANGED = NO_BROKER_EPOCH
@@ -72,6 +73,8 @@ class FollowerFetches:
         self._epoch = INITIAL_EPOCH
         self._broker_epoch = UNCHANGED
         """This broker's epoch as the session's leader has it."""
+        self._limits = (0, 0, 0, 0)
+        """What every request of the session says: the follower, and how long to wait for how much."""
 
     # ------------------------------------------------------------ what the core wants
 
@@ -106,7 +109,7 @@ class FollowerFetches:
             if self._due:
                 self._open()
         elif self._due or self._gone:
-            if len(flights) < IN_FLIGHT_MAX:
+            if len(flights) < IN_FLIGHT_MAX and not self._continue_with_one():
                 self._continue()
         elif not flights and not waiting:
             self._continue()
@@ -115,6 +118,7 @@ class FollowerFetches:
         flights = self._flights
         if all(flight.session != self._session for flight in flights):
             body = self._header()
+            self._limits = (body.replica_id, body.max_wait_ms, body.min_bytes, body.max_bytes)
             body.session_id, body.session_epoch = self._id, INITIAL_EPOCH
             ids = {tp.topic: request.topic_id for tp, request in self._due.items()}
             body.topics = replication.named_partitions(self._due.values(), self._max_bytes, ids)
@@ -124,6 +128,35 @@ class FollowerFetches:
             self._put(
                 replication.fetch_of_nothing(BrokerId(self._header().replica_id)), Flight(-1, opens=False)
             )
+
+    def _continue_with_one(self) -> bool:
+        """``_continue`` if the request names one partition, at its next position, and nothing else is said:
+        most do. False if it is not so, or there is no connection."""
+        due = self._due
+        if len(due) != 1 or self._gone:
+            return False
+        ((tp, request),) = due.items()
+        before = self._known.get(tp)
+        if (
+            before is None
+            or before.topic_id != request.topic_id
+            or before.offset == request.offset
+            or request.broker_epoch != self._broker_epoch
+            or len(self._answered) != (tp in self._answered)
+            or len(tp.topic) > NAME_BYTES_MAX
+        ):
+            return False
+        flight = Flight(self._session, opens=False)
+        epochs = (self._id, self._epoch)
+        position = (request.current_leader_epoch, request.offset, request.log_start_offset)
+        if not self._line.send_one((*self._limits, *epochs, *tp, *position, self._max_bytes), flight):
+            return False
+        self._replaced(before)
+        self._known[tp] = request
+        self._due, self._answered = {}, {}
+        self._epoch = next_epoch(self._epoch)
+        self._flights.append(flight)
+        return True
 
     def _continue(self) -> None:
         known, due, named = self._known, self._due, []
@@ -165,11 +198,30 @@ class FollowerFetches:
 
     # ------------------------------------------------------------ answers
 
-    def answers(self, flight: Flight, body: fetch.FetchResponse) -> Iterator[FetchResponse]:
-        """The answers of the core's fetches. What the core fetches next is sent by ``send``."""
+    def answer_for_one(self, flight: Flight, body: FetchedOne) -> FetchResponse | None:
+        """``answers`` for one partition; None if nobody waits for it any more."""
+        if not self._arrived(flight):
+            return None
+        if flight.opens:
+            self._id, self._epoch = body.session_id, 1
+        tp = TopicPartition(body.topic, body.partition)
+        former = flight.former.get(tp)
+        request = former or self._known.get(tp)
+        if former is None and request is not None:
+            self._answered[tp] = None
+        if body.session_id == NO_SESSION:
+            self._begin_again()
+        return None if request is None else replication.fetched_from_wire(request, body)
+
+    def _arrived(self, flight: Flight) -> bool:
+        """Whether the answer is of this session."""
         if self._flights and self._flights[0] is flight:
             self._flights.popleft()
-        if flight.session != self._session:
+        return flight.session == self._session
+
+    def answers(self, flight: Flight, body: fetch.FetchResponse) -> Iterator[FetchResponse]:
+        """The answers of the core's fetches. What the core fetches next is sent by ``send``."""
+        if not self._arrived(flight):
             return
         if body.error_code:
             self._begin_again()

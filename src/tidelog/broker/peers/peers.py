@@ -24,6 +24,7 @@ from tidelog.broker.translation import brokers, replication
 from tidelog.core.messages import EpochEndRequest, FetchRequest, ListOffsetsRequest, Message
 from tidelog.core.types import BrokerEndpoint, BrokerId, TopicPartition
 from tidelog.wire.messages import fetch
+from tidelog.wire.one_partition import FetchedOne
 
 if TYPE_CHECKING:
     from tidelog.broker.node import Node
@@ -159,8 +160,13 @@ class _Peer:
             self._command_answered(asked, body)
             return
         node = self._node
-        for response in self.following.answers(asked, body):
-            node.answered(self._broker, response)
+        if isinstance(body, FetchedOne):
+            response = self.following.answer_for_one(asked, body)
+            if response is not None:
+                node.answered(self._broker, response)
+        else:
+            for response in self.following.answers(asked, body):
+                node.answered(self._broker, response)
         node.peers.fetch_answered(self._broker)
         node.settle()
 

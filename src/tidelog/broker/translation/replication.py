@@ -26,6 +26,7 @@ from tidelog.wire.messages import (
     list_offsets,
     offset_for_leader_epoch,
 )
+from tidelog.wire.one_partition import FetchedOne
 from tidelog.wire.schema import NO_UUID
 
 FETCH, FETCH_VERSION = Api.FETCH, 12
@@ -103,6 +104,20 @@ def fetch_from_wire(
                 split(data.records) if data.records else (),
                 data.log_start_offset,
             )
+
+
+def fetched_from_wire(request: core.FetchRequest, body: FetchedOne) -> core.FetchResponse:
+    """``fetch_from_wire`` of an answer for one partition."""
+    records = body.records
+    return core.FetchResponse(
+        request.tp,
+        core.NO_ERROR,
+        request.offset,
+        request.current_leader_epoch,
+        body.high_watermark,
+        split(records) if records else (),
+        body.log_start_offset,
+    )
 
 
 # ---------------------------------------------------------------- OffsetForLeaderEpoch and ListOffsets

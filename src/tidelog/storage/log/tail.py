@@ -89,15 +89,18 @@ class Tail:
         batches, starts = self._batches, self._starts
         if not batches or start >= end:
             return []
+        last = batches[-1]
+        if last.base_offset == start and last.next_offset <= end:
+            return [last]  # what nearly every reader asks for that waited for it
         first = max(bisect_right(self._offsets, start) - 1, 0)
         if first + 1 < len(batches) and batches[first].next_offset <= start:
             first += 1  # compaction removed ``start``: return the next batch
         stop = len(batches)
-        if batches[-1].next_offset > end:
+        if last.next_offset > end:
             stop = bisect_left(self._offsets, end, first)
             if stop > first and batches[stop - 1].next_offset > end:
                 stop -= 1
-        elif batches[-1].next_offset <= start:
+        elif last.next_offset <= start:
             return []
         bound = starts[first] + max_bytes
         if starts[stop] > bound:
