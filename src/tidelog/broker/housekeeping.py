@@ -106,7 +106,7 @@ class Housekeeping:
         """Stop the broker if a log has failed. A failed log refuses appends until a restart; if the broker
         stayed leader, producers would fail although another replica could lead."""
         node = self._node
-        for replica in node.core.replicas.values():
+        for replica in node.core.replicas.values() if node.storage.any_failed else ():
             failure = cast(FileLog, replica.log).failure
             if failure:
                 node.fail(failure)

@@ -21,7 +21,6 @@ from threading import Lock
 
 from tidelog.core.log_port import StorageFailure
 from tidelog.core.types import Millis, Offset, TopicPartition
-from tidelog.settings.broker import Flush
 from tidelog.settings.topic import LogConfig
 from tidelog.storage.background import Background, Job, JobQueue, inline
 from tidelog.storage.checkpoints import (
@@ -375,6 +374,11 @@ class FileStorage:
 
     # ------------------------------------------------------------ syncs
 
+    @property
+    def any_failed(self) -> bool:
+        """Whether a log has failed: nothing can be written to it until the broker is started again."""
+        return self._shared.any_failed
+
     def dirty(self) -> bool:
         """Whether a log with ``flush=always`` has appends that no sync covers: then the broker must not
         acknowledge yet."""
@@ -390,9 +394,9 @@ class FileStorage:
     def sync_due(self, now_ms: Millis) -> Callable[[], None] | None:
         """The same for logs with ``flush=interval`` that are due; None if there are none."""
         due = []
-        for log in self._logs.values():
+        for log in self._shared.flushed_by_interval:
             waiting = log.end_offset - log.recovery_point
-            if log.config.flush is Flush.INTERVAL and waiting > 0:
+            if waiting > 0:
                 since = self._unsynced_since.setdefault(log, now_ms)
                 if now_ms - since >= log.config.flush_ms or waiting >= log.config.flush_messages:
                     del self._unsynced_since[log]

@@ -76,6 +76,10 @@ class Shared:
     """The names of the logs' own folders."""
     dirty: set[FileLog] = field(default_factory=set)
     """Logs with ``flush=always`` and appends that no sync covers yet."""
+    flushed_by_interval: dict[FileLog, None] = field(default_factory=dict)
+    """Open logs with ``flush=interval``."""
+    any_failed: bool = False
+    """A log has failed, perhaps one that was deleted since."""
     checkpoint_soon: Callable[[], None] = _nothing
     checkpoint_now: Callable[[], None] = _nothing
     after_checkpoint: Callable[[Job], None] = inline

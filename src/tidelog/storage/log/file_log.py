@@ -127,6 +127,10 @@ class FileLog:
         self.config = config
         self._segment_bytes = config.segment_bytes
         self._sync_each_append = config.flush is Flush.ALWAYS
+        if config.flush is Flush.INTERVAL:
+            self._shared.flushed_by_interval[self] = None
+        else:
+            self._shared.flushed_by_interval.pop(self, None)
         entries_max = config.segment_bytes // (config.index_interval_bytes + 1) + 2
         self._index_may_fill = entries_max * 12 > config.segment_index_bytes
         self._note_roll_time()
@@ -480,6 +484,7 @@ class FileLog:
 
     def release(self) -> None:
         """Close files and free memory."""
+        self._shared.flushed_by_interval.pop(self, None)
         self._shared.tails.leave(self._tail)
         for segment in self.segments:
             segment.close()

@@ -83,7 +83,7 @@ class OpenedLog:
 def new_log(folder: Path, config: LogConfig, shared: Shared) -> OpenedLog:
     """The first segment of a log whose folder was created just now, without a scan."""
     segment = Segment(folder, 0, shared.open_files, config.index_interval_bytes)
-    segment.create()
+    segment.create(in_new_folder=True)
     return OpenedLog([segment], 0, 0, 0, EpochCache(), new=True)
 
 

@@ -76,11 +76,12 @@ class Segment(BatchFile):
 
     # ------------------------------------------------------------ lifecycle
 
-    def create(self) -> None:
+    def create(self, *, in_new_folder: bool = False) -> None:
         """Create the file of a new, active segment."""
         self.start_indexes()
-        # Remove index files of an earlier segment with this name that could not be renamed with it.
-        self.remove_index_files()
+        if not in_new_folder:
+            # Remove index files of an earlier segment with this name that could not be renamed with it.
+            self.remove_index_files()
         self.open_for_writing(create=True)
 
     def activate(self) -> None:

@@ -59,6 +59,7 @@ class Upkeep:
         if not self._deleted:
             reason = error.strerror or error
             self.failure = f"{self._folder} failed: {reason}; check the disk and start the broker again"
+            self._shared.any_failed = True
 
     def refused(self, what: str, error: OSError) -> StorageFailure:
         """The disk refused a change of the log. The caller may try again, unless the change could not be
