@@ -359,6 +359,21 @@ def test_a_copy_among_the_records_of_another_producer(tmp_path: Path) -> None:
     assert {row["rule"] for row in found_rows(tmp_path)} == {"unexplained"}
 
 
+def test_a_copy_among_earlier_records_of_another_producer(tmp_path: Path) -> None:
+    """Its own records are in order all the same."""
+    ids = {"p": {"producer_id": 7, "producer_epoch": 0}, "q": {"producer_id": 8, "producer_epoch": 0}}
+    case = Case("t")
+    log = []
+    values = (("q", "v0"), ("q", "p1"), ("q", "v2"), ("p", "p0"), ("p", "p1"))
+    for offset, (name, value) in enumerate(values):
+        if offset != 1:
+            case.send(value, offset, producer=name, idempotent=True, key="k", settled_ms=10_000)
+        log.append(batch(offset, value, **ids[name], base_sequence=offset % 3))
+        case.read(FINAL, (offset, value), at_ms=100_000, position_before=offset, key="k")
+    replicas(case, tmp_path, {0: log, 1: log}, 5)
+    assert found(tmp_path, case) == {("duplicated", V, "p1", 4, None)}
+
+
 def test_a_compacted_topic_keeps_the_last_record_of_a_key(tmp_path: Path) -> None:
     """What was not written again must be there."""
     case = Case("t", **{"cleanup.policy": "compact"})

@@ -216,12 +216,13 @@ class _Judge:
             yield from self._unseen(group, ok)
 
     def _locate(self, group: Group) -> None:
-        """Where its send is: the first copy. Nothing tells the sends of a value apart."""
-        first = min(group.copies, default=-1)
+        """Where its send is: the first copy that another producer did not write. Nothing tells the sends of a
+        value apart."""
         for send in group.sends:
             if send["outcome"] == FAILED:
                 continue
-            real_offset = first if len(group.sends) == 1 else -1
+            mine = (at for at, c in group.copies.items() if c.get("owner") in (None, send["producer"]))
+            real_offset = min(mine, default=-1) if len(group.sends) == 1 else -1
             if (
                 real_offset < 0
                 and len(group.sends) == 1
