@@ -57,7 +57,7 @@ def _split(text: str) -> tuple[str, str]:
     if not bracket:
         return text, ""
     parts = added.removesuffix("]").split("; ")
-    defaults = [part.removeprefix("default: ").strip("()") for part in parts if part.startswith("default: ")]
+    defaults = [part.removeprefix("default: ") for part in parts if part.startswith("default: ")]
     limits = [part for part in parts if not part.startswith("default: ") and part != "required"]
     return f"{help_} ({'; '.join(limits)})" if limits else help_, "".join(defaults)
 

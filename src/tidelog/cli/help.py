@@ -22,6 +22,8 @@ _NO_LIMIT = 10_000
 _TYPE = re.compile(r" <[^<>]*>$")
 _RANGE = re.compile(r"(?:(?P<least>[-\d.e]+)<=)?x(?:(?P<sign>[<>]=)(?P<limit>[-\d.e]+))?")
 _DEFAULT_NUMBER = re.compile(r"default: (\d+)\.0(?![\d.])")
+_DEFAULT_WORDS = re.compile(r"default: \(([^()]*)\)")
+_WITHOUT_BRACKETS = r"default: \1"
 
 
 class Command(TyperCommand):
@@ -97,12 +99,12 @@ def _usage(piece: str) -> str:
 
 
 def _in_words(text: str) -> str:
-    """What typer adds in brackets to a help text, as one says it: limits, and whole numbers."""
+    """What typer adds in brackets to a help text, as one says it: limits, whole numbers, worded defaults."""
     help_, bracket, added = text.rpartition("  [")
     if not bracket or not added.endswith("]"):
         return text
-    parts = [_DEFAULT_NUMBER.sub(r"default: \1", part) for part in added[:-1].split("; ")]
-    return f"{help_}{bracket}{'; '.join(_range(part) for part in parts)}]"
+    parts = [_range(_DEFAULT_NUMBER.sub(r"default: \1", part)) for part in added[:-1].split("; ")]
+    return f"{help_}{bracket}{_DEFAULT_WORDS.sub(_WITHOUT_BRACKETS, '; '.join(parts))}]"
 
 
 def _range(part: str) -> str:

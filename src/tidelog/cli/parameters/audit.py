@@ -33,7 +33,7 @@ Report = Annotated[
     value(
         "FILE",
         "Path of the report.",
-        default="EVIDENCE/audit/report.html; none with --table",
+        default="EVIDENCE/audit/report.html, none with --table",
         callback=absolute,
     ),
 ]
