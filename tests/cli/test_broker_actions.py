@@ -119,7 +119,8 @@ def test_a_paused_broker_is_stopped_and_goes_on(controlled: Controlled):
     assert controlled.state_of(3) == "paused"
     assert refused(controlled("pause", "3")) == "broker 3 is paused already"
     assert "to undo: tidelog resume 3" in controlled("status").out
-    assert controlled.says("resume", "3") == "resumed broker 3\n"
+    assert controlled.says("resume", "all") == "resumed broker 3\n", "the others are not paused"
+    assert refused(controlled("resume", "all")) == "broker 1 is not paused"
     assert controlled.state_of(3) == "running"
     assert refused(controlled("resume", "3")) == "broker 3 is not paused"
 

@@ -110,14 +110,23 @@ def restart(
 
 
 def _act(action: Action, named: Named, data_dir: Path | None) -> int:
-    from tidelog.cluster.choosing import BrokerChoice
+    from tidelog.cluster.choosing import ALL, BrokerChoice
     from tidelog.cluster.directory import running_cluster
     from tidelog.cluster.remote import Action, perform
+    from tidelog.errors import Refusal
 
     folder, status = running_cluster(data_dir)
-    for number in BrokerChoice(*named).of(status, folder):
+    refused: list[Refusal] = []
+    chosen = BrokerChoice(*named).of(status, folder)
+    for number in chosen:
         began = time.perf_counter()
-        perform(folder, action, number)
+        try:
+            perform(folder, action, number)
+        except Refusal as refusal:
+            if ALL not in (named[0] or []):
+                raise
+            refused.append(refusal)  # all to which it can be done
+            continue
         match action:
             case Action.KILL:
                 words = f"killed broker {number}"
@@ -128,4 +137,6 @@ def _act(action: Action, named: Named, data_dir: Path | None) -> int:
             case Action.RESTART:
                 words = f"broker {number} serves after {time.perf_counter() - began:.1f} s"
         write_text(f"{words}\n")
+    if len(refused) == len(chosen):
+        raise refused[0]
     return ExitCode.HELD
