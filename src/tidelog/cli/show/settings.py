@@ -26,7 +26,11 @@ def print_settings(*, as_json: bool) -> None:
     for group, settings in groupby(BROKER.values(), key=lambda setting: setting.group):
         lines += [Text(), rule(group, width, palette.STRONG)]
         for setting in settings:
-            lines.append(_head(setting))
+            head, kind = _head(setting), setting.kind.describes
+            if head.cell_len + 2 + len(kind) <= width:
+                lines.append(head.append(f"  {kind}", palette.FAINT))
+            else:
+                lines += [head, *wrap(screen, kind, width, _INDENT)]
             lines += wrap(screen, setting.doc, width, _INDENT)
     write_lines(screen, lines[1:])
 
@@ -37,7 +41,7 @@ def _head(setting: Setting) -> Text:
         head.append("  (required)", palette.WARNING)
     elif setting.default_text:
         head.append(f" = {setting.default_text}")
-    return head.append(f"  {setting.kind.describes}", palette.FAINT)
+    return head
 
 
 def _as_json(setting: Setting) -> dict[str, str | bool | None]:
