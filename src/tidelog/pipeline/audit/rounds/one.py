@@ -117,8 +117,8 @@ def bring_together(
         found.records.update(result.records)
         found.problems.update(result.problems)
         found.tallies.append(result.tally)
-        for place, made_us in result.newest.items():
-            found.newest[place] = max(found.newest.get(place, made_us), made_us)
+        for spot, made_us in result.newest.items():
+            found.newest[spot] = max(found.newest.get(spot, made_us), made_us)
     for (number, place), made_us in sorted(found.newest.items()):
         context.histories.setdefault(number, History()).newest.append((place, made_us))
     _bring_reads(found, reads)
