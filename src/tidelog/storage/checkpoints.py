@@ -4,17 +4,21 @@
 hold ``topic partition offset``. They are replaced as a whole (``durable.write_durably``), so an unreadable
 file was not written by a broker. It is refused and not repaired, because guessing could lose an epoch or a
 high watermark.
+
+The epochs of a log without records are not synced until it has some: thousands of partitions can be created
+without a sync for each. If that file breaks off after a power cut, nothing of the log was durable.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidelog.core.replication.epoch_cache import EpochEntry
 from tidelog.core.types import LeaderEpoch, Offset, TopicPartition
-from tidelog.storage.durable import write_durably
+from tidelog.storage.durable import write_durably, write_synced
 from tidelog.storage.errors import StorageRefused
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
@@ -26,6 +30,7 @@ CLEANED = "cleaner-offset-checkpoint"
 NEVER_CLEANED: Offset = -1
 
 _VERSION = "0"
+_BEGINNING = re.compile(rb"(?:0(?:\n[0-9 \n]*)?)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,8 @@ def read_offsets(path: Path) -> dict[TopicPartition, Offset]:
 
 
 def write_offsets(path: Path, offsets: Mapping[TopicPartition, Offset]) -> None:
-    _write_lines(path, [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()])
+    lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in offsets.items()]
+    write_durably(path, _lines(lines))
 
 
 def read_epochs(path: Path) -> list[EpochEntry]:
@@ -81,8 +87,30 @@ def read_epochs(path: Path) -> list[EpochEntry]:
     return entries
 
 
+def breaks_off(path: Path) -> bool:
+    """Whether the file has the beginning of a checkpoint of epochs, or nothing, and no end: a power cut took
+    the rest, which was not synced."""
+    try:
+        content = path.read_bytes().rstrip(b"\0")
+    except FileNotFoundError:
+        return False
+    _, _, entries = content.partition(b"\n")
+    count, _, entries = entries.partition(b"\n")
+    whole = count.isdigit() and entries.count(b"\n") >= int(count)
+    return not whole and _BEGINNING.fullmatch(content) is not None
+
+
 def write_epochs(path: Path, entries: Iterable[EpochEntry]) -> None:
-    _write_lines(path, [f"{entry.epoch} {entry.start_offset}" for entry in entries])
+    write_durably(path, _epoch_lines(entries))
+
+
+def write_epochs_unsynced(path: Path, entries: Iterable[EpochEntry]) -> None:
+    """The caller makes it durable before any record is."""
+    write_synced(path, _epoch_lines(entries), sync=False)
+
+
+def _epoch_lines(entries: Iterable[EpochEntry]) -> bytes:
+    return _lines([f"{entry.epoch} {entry.start_offset}" for entry in entries])
 
 
 def _read_lines(path: Path) -> list[str]:
@@ -109,5 +137,5 @@ def _number(path: Path, text: str) -> int:
     return int(text)
 
 
-def _write_lines(path: Path, lines: list[str]) -> None:
-    write_durably(path, "\n".join((_VERSION, str(len(lines)), *lines, "")).encode())
+def _lines(lines: list[str]) -> bytes:
+    return "\n".join((_VERSION, str(len(lines)), *lines, "")).encode()

@@ -64,11 +64,11 @@ class SharedNames:
                 self._synced = added
 
 
-def write_synced(path: Path, content: bytes | bytearray | memoryview) -> None:
+def write_synced(path: Path, content: bytes | bytearray | memoryview, *, sync: bool = True) -> None:
     """Replace a file as a whole: a reader finds either the old or the new content, also after a power cut.
 
     Until the folder is synced a power cut may bring the old content back, never a mixture. An empty file is
-    not synced: it has no content to lose.
+    not synced: it has no content to lose. Without ``sync`` a power cut may leave a part of it, or nothing.
     """
     temporary = path.with_name(path.name + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -76,7 +76,8 @@ def write_synced(path: Path, content: bytes | bytearray | memoryview) -> None:
         try:
             if content:
                 write_all(descriptor, content)
-                sync_data(descriptor)
+                if sync:
+                    sync_data(descriptor)
         finally:
             os.close(descriptor)
         os.replace(temporary, path)

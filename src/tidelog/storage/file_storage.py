@@ -173,7 +173,7 @@ class FileStorage:
 
     def _open_log(self, tp: TopicPartition, folder: Path, known: Checkpointed, *, clean: bool) -> list[Path]:
         """Returns the files to remove once the checkpoints are written."""
-        opened = LogOpener(folder, self._config(tp), self._shared).open(known, clean=clean)
+        opened = LogOpener(folder, self._config(tp), self._shared, known).open(clean=clean)
         try:
             self._logs[tp] = FileLog(tp, folder, opened, self._config(tp), self._shared)
         except BaseException:

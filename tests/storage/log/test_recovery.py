@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.storage.folders import TP, after_a_crash, folder, log, small, storage
 from tidelog.core.replication.producer_state import ProducerStates
 from tidelog.core.types import LeaderEpoch
 from tidelog.storage.background import finished
-from tidelog.storage.errors import CorruptLog
+from tidelog.storage.errors import CorruptLog, StorageRefused
 from tidelog.storage.log.missing_offsets import MissingOffsets, Witness
 from tidelog.storage.log_folder import CLEAN_SHUTDOWN
 from tidelog.wire.batch import RecordBatch
@@ -235,6 +236,47 @@ def test_epochs_are_learnt_from_the_batches(tmp_path: Path) -> None:
     with log(found, defaults=LARGE) as one:
         assert one.epochs.entries == ((2, 0), (5, 4))
     assert (found / "topic-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n2 0\n5 4\n"
+
+
+@pytest.mark.parametrize("rest", ["", "0", "0\n1", "0\n1\n", "0\n1\n5 0", "\0\0\0\0\0\0\0"])
+def test_epochs_that_a_power_cut_took_from_a_log_without_durable_records(tmp_path: Path, rest: str) -> None:
+    """They are not synced before there are records, and are found again in those."""
+    with log(tmp_path / "a", defaults=LARGE) as one:
+        one.epochs.assign(LeaderEpoch(5), 0)
+        one.epochs_changed()
+        checkpoint = tmp_path / "a" / "topic-0" / "leader-epoch-checkpoint"
+        assert checkpoint.read_text() == "0\n1\n5 0\n"
+        append(one, batch("v"), epoch=5)
+        found = after_a_crash(tmp_path / "a", tmp_path / "b")
+    (found / "topic-0" / "leader-epoch-checkpoint").write_text(rest)
+    with log(found, defaults=LARGE) as one:
+        assert (one.end_offset, one.epochs.entries) == (1, ((5, 0),))
+    (found / "topic-0" / "leader-epoch-checkpoint").write_text("0\n1\n")
+    with pytest.raises(StorageRefused), log(found, defaults=LARGE):
+        pytest.fail("its records were durable, and so was the file")
+
+
+def test_epochs_of_no_records_are_synced_with_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: (synced.append(_name(descriptor)), real(descriptor))[1]
+    )
+    with log(tmp_path / "a", defaults=LARGE) as one:
+        one.epochs.assign(LeaderEpoch(5), 0)
+        one.epochs_changed()
+        assert "leader-epoch-checkpoint" not in synced
+        synced.clear()
+        append(one, batch("v"), epoch=5)
+        one.begin_sync()()
+        assert one.recovery_point == 1
+        assert synced == ["leader-epoch-checkpoint", "topic-0", "a"]
+
+
+def _name(descriptor: int) -> str:
+    return Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
 
 
 def test_epochs_that_were_forgotten_with_their_records_are_not_missed(tmp_path: Path) -> None:

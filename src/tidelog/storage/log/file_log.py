@@ -410,7 +410,7 @@ class FileLog:
         return self._producers.expire(before)
 
     def epochs_changed(self) -> None:
-        self._upkeep.checkpoint_epochs(self.epochs.entries)
+        self._upkeep.checkpoint_epochs(self.epochs.entries, of_no_records=not self.end_offset)
 
     # ------------------------------------------------------------ durability
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from tidelog.core.replication.epoch_cache import EpochCache
 from tidelog.core.types import NO_EPOCH, NO_TOPIC_ID, LeaderEpoch, Offset, TopicId, TopicPartition
 from tidelog.settings.topic import LogConfig
-from tidelog.storage.checkpoints import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, read_epochs
+from tidelog.storage.checkpoints import LEADER_EPOCHS, NEVER_CLEANED, Checkpointed, breaks_off, read_epochs
 from tidelog.storage.errors import CorruptLog
 from tidelog.storage.log.missing_offsets import (
     MissingOffsets,
@@ -88,17 +88,30 @@ def new_log(folder: Path, config: LogConfig, shared: Shared) -> OpenedLog:
 
 
 class LogOpener:
-    __slots__ = ("_config", "_epochs", "_epochs_known_to", "_folder", "_opened", "_shared")
+    __slots__ = (
+        "_checkpointed",
+        "_config",
+        "_epochs",
+        "_epochs_known_to",
+        "_epochs_lost",
+        "_folder",
+        "_opened",
+        "_shared",
+    )
 
-    def __init__(self, folder: Path, config: LogConfig, shared: Shared) -> None:
+    def __init__(self, folder: Path, config: LogConfig, shared: Shared, checkpointed: Checkpointed) -> None:
         self._folder = folder
         self._config = config
         self._shared = shared
-        self._epochs = EpochCache(read_epochs(folder / LEADER_EPOCHS))
+        self._checkpointed = checkpointed
+        epochs = folder / LEADER_EPOCHS
+        self._epochs_lost = checkpointed.recovery_point == 0 and breaks_off(epochs)
+        """Nothing of the log was durable, so all of it is scanned, and its epochs are found again."""
+        self._epochs = EpochCache([] if self._epochs_lost else read_epochs(epochs))
         self._opened = OpenedLog([], 0, 0, 0, self._epochs, read_topic_id(folder))
 
-    def open(self, checkpointed: Checkpointed, *, clean: bool) -> OpenedLog:
-        opened = self._opened
+    def open(self, *, clean: bool) -> OpenedLog:
+        opened, checkpointed = self._opened, self._checkpointed
         opened.cleaned_to = checkpointed.cleaned_to
         written = self._epochs.entries
         try:
@@ -111,7 +124,7 @@ class LogOpener:
         self._epochs.truncate_from_end(opened.end_offset)
         opened.cleaned_to = min(opened.cleaned_to, opened.end_offset)
         opened.owes_checkpoint = opened.end_offset < max(checkpointed.recovery_point, checkpointed.cleaned_to)
-        opened.epochs_differ = self._epochs.entries != written
+        opened.epochs_differ = self._epochs_lost or self._epochs.entries != written
         opened.clean = opened.clean and not opened.findings and not opened.missing
         return opened
 

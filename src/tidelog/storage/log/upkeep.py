@@ -18,8 +18,8 @@ from tidelog.core.log_port import StorageFailure
 from tidelog.core.replication.epoch_cache import EpochEntry
 from tidelog.core.types import Offset
 from tidelog.storage.background import Job, JobQueue
-from tidelog.storage.checkpoints import LEADER_EPOCHS, write_epochs
-from tidelog.storage.durable import unlink_all
+from tidelog.storage.checkpoints import LEADER_EPOCHS, write_epochs, write_epochs_unsynced
+from tidelog.storage.durable import sync_file, unlink_all
 from tidelog.storage.log.batch_file import BatchFile
 from tidelog.storage.log.durability import Durability
 from tidelog.storage.log.renames import NotUndone
@@ -33,6 +33,7 @@ class Upkeep:
         "_deleted",
         "_durability",
         "_epochs",
+        "_epochs_unsynced",
         "_epochs_written",
         "_folder",
         "_jobs",
@@ -53,6 +54,8 @@ class Upkeep:
         self._writing_epochs = Lock()
         self._epochs = epochs_written
         self._epochs_written = epochs_written
+        self._epochs_unsynced: Epochs | None = None
+        """What the file holds if it was not synced."""
         self._deleted = False
 
     def failed(self, error: OSError) -> None:
@@ -129,17 +132,33 @@ class Upkeep:
 
     # ------------------------------------------------------------ epochs
 
-    def checkpoint_epochs(self, epochs: Epochs) -> None:
-        """Schedule a write of the epochs. It happens before the recovery point moves."""
+    def checkpoint_epochs(self, epochs: Epochs, *, of_no_records: bool) -> None:
+        """Schedule a write of the epochs. It happens before the recovery point moves. Those of a log without
+        records are synced together with the first of them."""
         self._epochs = epochs
-        self.attempt_later(self.write_epochs)
+        if of_no_records:
+            self._durability.names_changed()
+            self.attempt_later(self._write_epochs_unsynced)
+        else:
+            self.attempt_later(self.write_epochs)
+
+    def _write_epochs_unsynced(self) -> None:
+        with self._writing_epochs:
+            epochs = self._epochs
+            if epochs is not None and epochs not in (self._epochs_unsynced, self._epochs_written):
+                write_epochs_unsynced(self._folder / LEADER_EPOCHS, epochs)
+                self._epochs_unsynced = epochs
 
     def write_epochs(self) -> None:
         with self._writing_epochs:
             epochs = self._epochs
-            if epochs is not None and epochs is not self._epochs_written:
+            if epochs is None or epochs is self._epochs_written:
+                return
+            if epochs is self._epochs_unsynced:
+                sync_file(self._folder / LEADER_EPOCHS)  # its name is synced with the others of the folder
+            else:
                 write_epochs(self._folder / LEADER_EPOCHS, epochs)
-                self._epochs_written = epochs
+            self._epochs_written = epochs
 
     # ------------------------------------------------------------ syncs
 
