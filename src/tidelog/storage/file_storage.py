@@ -84,6 +84,7 @@ class FileStorage:
             broker_id=broker_id,
             clock=clock,
             background=background,
+            epochs=JobQueue(background, self._failed),
             verify_epochs=verify_epochs,
             tail_bytes=tail_bytes,
             tails=TailBudget(all_tails_bytes),
@@ -137,6 +138,7 @@ class FileStorage:
     def _let_go(self) -> None:
         with self._writing:
             self._closed = True
+        self._shared.epochs.finish()
         for log in self._logs.values():
             log.release()
         self._logs.clear()
@@ -455,6 +457,7 @@ class FileStorage:
         """Make everything durable, then close the files and the lock. True on success: only then the next
         start may skip the scan."""
         self._compaction.stop()
+        self._shared.epochs.finish()
         self._shared.dirty.clear()
         clean = True
         try:

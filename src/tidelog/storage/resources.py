@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from tidelog.core.types import Millis
-from tidelog.storage.background import Background, Job, inline
+from tidelog.storage.background import Background, Job, JobQueue, inline
 from tidelog.storage.durable import SharedNames
 from tidelog.storage.log.tail import TAIL_BYTES, TailBudget
 from tidelog.storage.reserves import Reserves
@@ -61,11 +61,18 @@ def _ignored(_trouble: str) -> None:
     """A log outside a folder of logs has no broker to report to."""
 
 
+def _unshared() -> JobQueue:
+    return JobQueue(inline, lambda _: None)
+
+
 @dataclass(slots=True)
 class Shared:
     broker_id: int = 0
     clock: Callable[[], Millis] = lambda: 0
     background: Background = inline
+    epochs: JobQueue = field(default_factory=_unshared)
+    """Writes of epochs, one after the other: hundreds are due when a broker dies, and the syncs of several
+    threads hinder each other."""
     verify_epochs: bool = True
     """Refuse batches on disk whose leader epoch differs from the epoch cache. Correct for rules that keep
     epochs in order (KIP-279 and later); under older rules a log may have epochs out of order."""

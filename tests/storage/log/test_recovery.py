@@ -261,9 +261,12 @@ def test_epochs_of_no_records_are_synced_with_the_first(
 ) -> None:
     synced: list[str] = []
     real = os.fsync
-    monkeypatch.setattr(
-        os, "fsync", lambda descriptor: (synced.append(_name(descriptor)), real(descriptor))[1]
-    )
+
+    def watch(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
     with log(tmp_path / "a", defaults=LARGE) as one:
         one.epochs.assign(LeaderEpoch(5), 0)
         one.epochs_changed()
@@ -273,10 +276,6 @@ def test_epochs_of_no_records_are_synced_with_the_first(
         one.begin_sync()()
         assert one.recovery_point == 1
         assert synced == ["leader-epoch-checkpoint", "topic-0", "a"]
-
-
-def _name(descriptor: int) -> str:
-    return Path(os.readlink(f"/proc/self/fd/{descriptor}")).name
 
 
 def test_epochs_that_were_forgotten_with_their_records_are_not_missed(tmp_path: Path) -> None:

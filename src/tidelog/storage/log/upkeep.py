@@ -136,11 +136,11 @@ class Upkeep:
         """Schedule a write of the epochs. It happens before the recovery point moves. Those of a log without
         records are synced together with the first of them."""
         self._epochs = epochs
+        write = self.write_epochs
         if of_no_records:
             self._durability.names_changed()
-            self.attempt_later(self._write_epochs_unsynced)
-        else:
-            self.attempt_later(self.write_epochs)
+            write = self._write_epochs_unsynced
+        self._shared.epochs.submit(lambda: self._attempt(write))
 
     def _write_epochs_unsynced(self) -> None:
         with self._writing_epochs:
