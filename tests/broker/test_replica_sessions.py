@@ -114,6 +114,28 @@ def test_a_follower_names_only_what_changed_and_learns_every_high_watermark(tmp_
     asyncio.run(scene())
 
 
+def test_records_that_come_while_no_request_waits_are_in_the_next_answer(tmp_path: Path) -> None:
+    """Whatever that request names: otherwise they would wait as long as a fetch may."""
+
+    async def scene() -> None:
+        async with stage(tmp_path, 2, replica_fetch_wait_max_ms="20000") as set_up:
+            pair = Pair(set_up)
+            await pair.begin()
+            await pair.write("a")
+            session = cast(ReplicaSession, pair.session)
+            await until(lambda: session._request is not None)
+            # The request that waits is answered with the records of one, in the same turn the other's come.
+            another = await set_up.client(1)
+            await another.ping()
+            writers = (pair.writer, another)
+            for writer, topic in zip(writers, ("a", "b"), strict=True):
+                writer.produce(b"record", topic=topic)
+            answers = [await writer.produced() for writer in writers]
+            assert [answer.error for answer in answers] == [0, 0], "neither has timed out"
+
+    asyncio.run(scene())
+
+
 def test_a_high_watermark_without_records_waits_for_the_renewal(tmp_path: Path) -> None:
     """As in the lab, where a follower's fetch waits: its high watermark lags behind."""
 

@@ -154,6 +154,9 @@ class ReplicaSession(FetchSession):
         self.partitions[tp].update(named)
         self.left(tp)
         self._ask(tp, now)
+        if self._ready:  # answered while no request waited
+            self._node.carry_out()
+            self._finish()
         if self._timer is None:
             self._wait()
 
