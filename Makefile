@@ -59,6 +59,7 @@ bench: $(STAMP) ## measure the lab, the codec, the start, sweeps, audits, and br
 	$(BIN)/python -m bench.testing
 	$(BIN)/python -m bench.groups
 	$(BIN)/python -m bench.partitions
+	$(BIN)/python -m bench.crowd
 	$(BIN)/python -m bench.sweep
 	$(BIN)/python -m bench.audit
 	nice -n 10 $(BIN)/python -m bench.continuity

@@ -10,7 +10,8 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from bench.client_load import Load, Miscounted, Stopwatch
 from bench.processes import eventually
@@ -57,8 +58,7 @@ class RawProducer:
         # Requests that differ in nothing are sent again: a thousand large ones would fill the memory.
         kinds = requests if self._idempotent else 1
         frames = [self._frame(number) for number in range(kinds)] * (requests // kinds)
-        with socket.create_connection(self._leader, 30) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self.connected() as connection:
             watch = Stopwatch(broker_pids)
             answers = exchange(connection, frames, self._in_flight)
             records = requests * self._records
@@ -68,6 +68,17 @@ class RawProducer:
             if part.error_code:
                 raise Miscounted(f"{self._topic}: error {part.error_code}")
         return load
+
+    @contextmanager
+    def connected(self) -> Iterator[socket.socket]:
+        with socket.create_connection(self._leader, 30) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield connection
+
+    @property
+    def frame(self) -> bytes:
+        """A request that is not idempotent."""
+        return self._frame(0)
 
     @property
     def batch(self) -> bytes:
