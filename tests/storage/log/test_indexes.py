@@ -11,7 +11,7 @@ INCREASING = st.lists(st.integers(0, 10_000), unique=True, max_size=60).map(sort
 
 
 def offset_index(entries: list[int], base: int = 100) -> OffsetIndex:
-    index = OffsetIndex(Path("unused"), base)
+    index = OffsetIndex(Path(), "unused", base)
     index.clear()
     for n, entry in enumerate(entries):
         index.append(base + entry, n * 70)
@@ -19,7 +19,7 @@ def offset_index(entries: list[int], base: int = 100) -> OffsetIndex:
 
 
 def time_index(timestamps: list[int], base: int = 100) -> TimeIndex:
-    index = TimeIndex(Path("unused"), base)
+    index = TimeIndex(Path(), "unused", base)
     index.clear()
     for n, timestamp in enumerate(timestamps):
         index.append(timestamp, base + n)
@@ -28,11 +28,11 @@ def time_index(timestamps: list[int], base: int = 100) -> TimeIndex:
 
 def test_entries_are_in_kafkas_format(tmp_path: Path) -> None:
     """8 and 12 bytes, big-endian, offsets relative to the segment's."""
-    offsets = OffsetIndex(tmp_path / "100.index", 100)
+    offsets = OffsetIndex(tmp_path, "100.index", 100)
     offsets.append(109, 4200)
     offsets.save(offsets.seal())
     assert offsets.path.read_bytes().hex() == "00000009" + "00001068"
-    times = TimeIndex(tmp_path / "100.timeindex", 100)
+    times = TimeIndex(tmp_path, "100.timeindex", 100)
     times.append(1_000, 109)
     times.save(times.seal())
     assert times.path.read_bytes().hex() == "00000000000003e8" + "00000009"
@@ -82,7 +82,7 @@ def test_truncation_keeps_what_lies_before(entries: list[int], position: int) ->
 
 def test_a_saved_index_is_read_from_its_file_and_grows_again(tmp_path: Path) -> None:
     """Sealed, saved, released, mapped, extended: the entries stay the same."""
-    index = OffsetIndex(tmp_path / "index", 0)
+    index = OffsetIndex(tmp_path, "index", 0)
     index.append(5, 0)
     index.append(9, 50)
     index.save(index.seal())
@@ -95,7 +95,7 @@ def test_a_saved_index_is_read_from_its_file_and_grows_again(tmp_path: Path) -> 
 
 def test_what_only_memory_has_is_not_released(tmp_path: Path) -> None:
     """A sealed index that was not saved yet, and one that has grown since it was."""
-    index = OffsetIndex(tmp_path / "index", 0)
+    index = OffsetIndex(tmp_path, "index", 0)
     index.append(5, 0)
     sealed = index.seal()
     index.release()
@@ -108,7 +108,7 @@ def test_what_only_memory_has_is_not_released(tmp_path: Path) -> None:
 
 def test_faults_of_a_file(tmp_path: Path) -> None:
     """Missing, or of a size that no index has."""
-    index = OffsetIndex(tmp_path / "index", 0)
+    index = OffsetIndex(tmp_path, "index", 0)
     assert index.file_fault() == "is missing"
     index.path.write_bytes(b"1234567")
     assert index.file_fault() == "has 7 bytes, not a multiple of 8"

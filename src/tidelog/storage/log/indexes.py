@@ -30,17 +30,23 @@ RELATIVE_OFFSET_MAX = 2**31 - 1
 class _SparseIndex:
     """Fixed-size entries: growing in memory, sealed in memory, or in a file that is mapped when needed."""
 
-    __slots__ = ("_entries", "_saved", "base_offset", "path")
+    __slots__ = ("_entries", "_folder", "_name", "_saved", "base_offset")
 
     entry: ClassVar[Struct]
 
-    def __init__(self, path: Path, base_offset: Offset) -> None:
-        self.path = path
+    def __init__(self, folder: Path, name: str, base_offset: Offset) -> None:
+        self._folder = folder
+        self._name = name
         self.base_offset = base_offset
         self._entries: bytearray | bytes | mmap.mmap | None = None
         """None: only in the file."""
         self._saved: bytes | None = None
         """The sealed content that has been written to the file."""
+
+    @property
+    def path(self) -> Path:
+        """Made when it is needed: of most segments never."""
+        return self._folder / self._name
 
     def __len__(self) -> int:
         return len(self._buffer()) // self.entry.size

@@ -57,8 +57,8 @@ class Segment(BatchFile):
     ) -> None:
         """``suffix`` is appended to the file names while, or after, they are not part of the log."""
         super().__init__(folder / file_name(base_offset, LOG_SUFFIX + suffix), base_offset, open_files)
-        self.index = OffsetIndex(folder / file_name(base_offset, INDEX_SUFFIX + suffix), base_offset)
-        self.time_index = TimeIndex(folder / file_name(base_offset, TIME_INDEX_SUFFIX + suffix), base_offset)
+        self.index = OffsetIndex(folder, file_name(base_offset, INDEX_SUFFIX + suffix), base_offset)
+        self.time_index = TimeIndex(folder, file_name(base_offset, TIME_INDEX_SUFFIX + suffix), base_offset)
         self.corruption: CorruptLog | None = None
         """The error found when the whole file was read: timestamps beyond it are unknown."""
         self._interval_bytes = index_interval_bytes
