@@ -71,7 +71,7 @@ def _direct(slow: Any, send: Any, recorder: SendRecorder, default: Any) -> Any:
             place = NOWHERE
         crc = crc32c(value)
         try:
-            pack_intent(intents, place, len(value) + 1, crc, partition + 1, key or b"", 0, now_ns)
+            pack_intent(intents, place, len(value) + 1, crc, partition + 1, key or b"", now_ns)
         except (NoRoom, TypeError):  # the file has ended, or this is no partition
             slow(topic, value, key, partition, theirs, None, timestamp, headers)
             return
@@ -80,10 +80,10 @@ def _direct(slow: Any, send: Any, recorder: SendRecorder, default: Any) -> Any:
             headers = with_header(headers, header) if headers else {HEADER: header}
         known, receiver = file.receiver or _meet(file, theirs)
         try:
-            if theirs is known or theirs == known:
-                send(topic, value, key, partition, receiver(place), None, timestamp, headers)
+            called = receiver(place) if theirs is known or theirs == known else _stranger(file, place, theirs)
+            if headers is None and not timestamp:
+                send(topic, value, key, partition, called)  # what is not given need not be read
             else:
-                called = _stranger(file, place, theirs)
                 send(topic, value, key, partition, called, None, timestamp, headers)
         except BaseException as error:
             refused(Entry((file, place, None, None)), error)

@@ -54,7 +54,7 @@ class _Direct:
         crc = crc32c(value)
         try:
             wanted = 0 if partition is None else partition + 1
-            pack_intent(intents, place, len(value) + 1, crc, wanted, key or b"", 0, now_ns)
+            pack_intent(intents, place, len(value) + 1, crc, wanted, key or b"", now_ns)
         except (NoRoom, TypeError):  # the file has ended, or this is no partition
             return None
         return file, place, pack_header(stream.id, file.number(place), crc) if self._header else None

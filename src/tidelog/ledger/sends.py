@@ -24,7 +24,7 @@ from operator import itemgetter
 from pathlib import Path
 from struct import Struct
 from time import time_ns
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from crc32c import crc32c
 
@@ -48,7 +48,6 @@ _INTENT: Final = (
     SlotColumn("value_crc32c", "I"),
     SlotColumn("wanted", "i", "plus_one"),
     SlotColumn("key", f"{KEY_BYTES + 1}p"),
-    SlotColumn("transaction", "q", "zero"),
     SlotColumn("sent_us", "q", "nanoseconds"),
 )
 _OUTCOME: Final = (
@@ -57,7 +56,11 @@ _OUTCOME: Final = (
     SlotColumn("settled_us", "q", "nanoseconds"),
     SlotColumn("mark", "b"),
 )
-_RARE: Final = (SlotColumn("error_code", "i", "zero"), SlotColumn("error", f"{_ERROR_BYTES}s"))
+_RARE: Final = (
+    SlotColumn("transaction", "q", "zero"),
+    SlotColumn("error_code", "i", "zero"),
+    SlotColumn("error", f"{_ERROR_BYTES}s"),
+)
 
 
 def _layout(columns: tuple[SlotColumn, ...]) -> Struct:
@@ -92,6 +95,7 @@ class File:
         "receiver",
         "slots",
         "strangers",
+        "transaction",
     )
 
     def __init__(self, slots: Slots, first: int) -> None:
@@ -102,6 +106,7 @@ class File:
         """Places from here on are not of this file."""
         self.intents = slots.packed_rows
         self.outcomes = slots.packed_rows[_INTENT_BYTES:]
+        self.transaction = slots.column("transaction")
         self.code = slots.column("error_code")
         self.error_at = slots.text_start("error")
         self.receiver: tuple[Any, type[int]] | None = None
@@ -168,13 +173,9 @@ class Transaction:
         self.delivered.clear()
 
 
-class Room(NamedTuple):
-    """Where a stream stores its next send. Replaced as a whole, because several threads look at it."""
-
-    next_place: Callable[[], int]
-    file: File
-    intents: memoryview
-    until_ns: int
+Room = tuple[Callable[[], int], File, memoryview, int]
+"""Where a stream stores its next send: what gives out places, the file, its intents, and until when.
+Replaced as a whole, because several threads look at it. A plain tuple: each record unpacks one."""
 
 
 class Stream:
@@ -200,8 +201,8 @@ class Stream:
             # Other threads find no room from here on, so that the place taken next is the first of the new
             # file; what was taken before is of the old one.
             self.close()
-            old = self.room.file
-            old.end_place = min(old.end_place, self.room.next_place())
+            next_place, old, *_ = self.room
+            old.end_place = min(old.end_place, next_place())
             first = old.number(old.end_place)
         path = self._folder / f"ledger-{self._constants['producer']}-{number:06d}{SUFFIX}"
         constants = {**self._constants, "first": first}
@@ -209,16 +210,16 @@ class Stream:
         self.end(Ending.FINISHED)
         file = File(slots, first)
         self._number = number
-        self.room = Room(count(0, _STRIDE).__next__, file, file.intents, until_ns)
+        self.room = (count(0, _STRIDE).__next__, file, file.intents, until_ns)
 
     def close(self) -> None:
         """The next send needs a new file."""
-        self.room = self.room._replace(until_ns=0)
+        self.room = (*self.room[:3], 0)
 
     def end(self, ending: Ending) -> None:
         """The same; and how the file ended."""
         if self._number >= 0:
-            slots = self.room.file.slots
+            slots = self.room[1].slots
             slots.ending = slots.ending or ending
             self.close()
 
@@ -274,22 +275,24 @@ class SendRecorder:
             size, crc = (0, 0) if value is None else (len(value) + 1, crc32c(value))
             transaction = self.transaction
             wanted = partition + 1 if type(partition) is int and partition >= 0 else 0
-            stored = (size, crc, wanted, key or b"", transaction.number if transaction else 0)
+            stored = (size, crc, wanted, key or b"")
             with self._lock:
                 stream = self.streams.get(topic)
                 while True:
-                    if stream is None or now_ns > stream.room.until_ns:
+                    if stream is None or now_ns > stream.room[3]:
                         stream = self._ready(topic, now_ns)
                         if stream is None:
                             return None
-                    room = stream.room
-                    place = room.next_place()
-                    if place < room.file.end_place:
+                    next_place, file, intents, _ = stream.room
+                    place = next_place()
+                    if place < file.end_place:
                         break
                     stream.close()
-                pack_intent(room.intents, place, *stored, now_ns)
-            header = pack_header(stream.id, room.file.number(place), crc) if self.header else None
-            return Entry((room.file, place, header, transaction))
+                if transaction is not None:
+                    file.transaction[place // _STRIDE] = transaction.number
+                pack_intent(intents, place, *stored, now_ns)
+            header = pack_header(stream.id, file.number(place), crc) if self.header else None
+            return Entry((file, place, header, transaction))
         except Exception as error:
             self._stop(error)
             return None
@@ -297,7 +300,7 @@ class SendRecorder:
     def is_of(self, room: Room, place: int) -> bool:
         """Whether a place belongs to the file that it was taken for, which another thread may have left."""
         with self._lock:
-            return place < room.file.end_place
+            return place < room[1].end_place
 
     def _ready(self, topic: str, now_ns: int) -> Stream | None:
         """The stream of a topic with room for one more send."""
