@@ -257,12 +257,37 @@ def test_a_cluster_that_does_not_answer_is_one_line(pytester: pytest.Pytester) -
         ("kafka(brokers=0)", "*no Kafka cluster: a cluster of 0 brokers: give at least 1"),
         ("kafka(generation='ep')", "*no Kafka cluster: *ep*"),
         ("kafka(settings={'num.partition': 1})", "*no Kafka cluster: unknown setting 'num.partition'*"),
+        ("kafka(brokers='3')", "pytest.mark.kafka: brokers='3': give a whole number"),
+        ("kafka(brokers=None)", "pytest.mark.kafka: brokers=None: give a whole number"),
+        ("kafka(settings=3)", "pytest.mark.kafka: settings=3: give a dictionary with texts, numbers, *"),
+        ("kafka(settings={'a': None})", "pytest.mark.kafka: settings={'a': None}: give a dictionary *"),
+        ("kafka(zones='az1')", "pytest.mark.kafka: zones='az1': give a list of texts"),
     ],
 )
 def test_wrong_markers_are_refused_in_one_line(pytester: pytest.Pytester, marker: str, said: str) -> None:
     result = run(pytester, f"import pytest\n@pytest.mark.{marker}\ndef test_it(kafka_cluster): pass\n")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([said])
+    result.stdout.no_fnmatch_line("During handling *")
+
+
+def test_a_keeper_whose_package_is_missing_is_one_line(pytester: pytest.Pytester) -> None:
+    """As a base installation says it, before a broker ends for it."""
+    result = run(
+        pytester,
+        """
+import pytest
+from tidelog import extras
+
+extras.missing_modules = lambda extra: ["kazoo"] if extra == "zookeeper" else []
+
+@pytest.mark.kafka(keeper="zookeeper://127.0.0.1:1/x")
+def test_it(kafka_cluster):
+    pass
+""",
+    )
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["no Kafka cluster: keeper=zookeeper:* pip install 'tidelog[[]zookeeper]'"])
 
 
 def test_a_fault_without_the_right_to_it_skips_the_test(pytester: pytest.Pytester) -> None:

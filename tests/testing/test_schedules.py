@@ -184,6 +184,33 @@ def test_it(kafka_topic):
     result.stdout.fnmatch_lines(["no fault was done: the body took * s, the first fault comes after 0.5 s.*"])
 
 
+@pytest.mark.slow
+def test_a_fault_that_cannot_be_done_is_named(pytester: pytest.Pytester) -> None:
+    """A line from another cluster; and a method that no fixture reaches, which would run undisturbed."""
+    result = run(
+        pytester,
+        """
+import time
+import unittest
+import pytest
+
+@pytest.mark.kafka_schedules(replay="kill 9 @10+20")
+def test_it(kafka_topic):
+    time.sleep(0.5)
+
+class TestUnit(unittest.TestCase):
+    @pytest.mark.kafka_schedules
+    def test_it(self):
+        pass
+""",
+        "--kafka-brokers=1",
+    )
+    result.assert_outcomes(failed=1, errors=1)
+    result.stdout.fnmatch_lines_random(
+        ["no fault was done: kill 9: *9*", "*kafka_schedules: the test uses no fixture such as kafka_topic"]
+    )
+
+
 @pytest.mark.parametrize(
     ("marker", "said"),
     [
@@ -191,6 +218,10 @@ def test_it(kafka_topic):
         ("m=1", "unknown argument 'm': *"),
         ("faults=['kil']", "unknown fault 'kil': did you mean kill?"),
         ("3", "give names, such as kafka_schedules(n=20)"),
+        ("n='x'", "n='x': give a whole number"),
+        ("seconds='1'", "seconds='1': give a number"),
+        ("faults='kill'", "faults='kill': give a list of texts"),
+        ("replay=3", "replay=3: give a text"),
         ("replay='kill 1'", "schedule 'kill 1': expected a fault like 'kill 1 @750+2300'"),
     ],
 )

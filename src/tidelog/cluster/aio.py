@@ -53,6 +53,7 @@ from tidelog.cluster.ports import PortTaken, require_free
 from tidelog.cluster.rules import Rules
 from tidelog.cluster.spec import EMBEDDED, NETNS, ClusterSpec, Profile
 from tidelog.errors import reason
+from tidelog.extras import require
 from tidelog.faults.places import KEEPER
 from tidelog.settings.broker import Settings
 from tidelog.settings.kinds import Endpoint
@@ -87,6 +88,8 @@ class Supervisor(Answers):
         Raises `SettingsError` if brokers could not run like that.
         """
         self.spec = spec = spec or ClusterSpec()
+        if spec.keeper != EMBEDDED:
+            require("zookeeper", f"keeper={spec.keeper}")
         self._temporary = data_dir is None and not keep
         self.data_dir = temporary_dir(keep=keep) if data_dir is None else Path(data_dir).absolute()
         self._on_death = on_death

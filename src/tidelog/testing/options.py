@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,25 @@ import pytest
 from tidelog.errors import Refusal, reason, unknown
 
 GENERATION: Final = "epoch"
-_MARKER: Final = ("brokers", "generation", "settings", "zones", "network", "keeper", "slow_disks", "fresh")
+_MARKER: Final[Mapping[str, type]] = {
+    "brokers": int,
+    "generation": str,
+    "settings": Mapping,
+    "zones": Sequence,
+    "network": str,
+    "keeper": str,
+    "slow_disks": bool,
+    "fresh": bool,
+}
+_KINDS: Final = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "True or False",
+    Sequence: "a list of texts",
+    Mapping: "a dictionary with texts, numbers, booleans or paths",
+}
+"""What the arguments of markers can be, in words."""
 _numbers = count(1)
 
 
@@ -118,7 +136,8 @@ def marked(choice: ClusterChoice, markers: Iterable[pytest.Mark]) -> ClusterChoi
             raise Refusal("pytest.mark.kafka takes names, such as kafka(brokers=1)")
         for name, value in marker.kwargs.items():
             if name not in _MARKER:
-                raise unknown("argument of pytest.mark.kafka", name, _MARKER)
+                raise unknown("argument of pytest.mark.kafka", name, tuple(_MARKER))
+            check_kind(name, value, _MARKER[name])
             asked[name] = {**asked.get(name, {}), **value} if isinstance(value, Mapping) else value
     fresh = bool(asked.pop("fresh", False))
     named = tuple(f"{name}={_word(value)}" for name, value in asked.items())
@@ -133,6 +152,21 @@ def marked(choice: ClusterChoice, markers: Iterable[pytest.Mark]) -> ClusterChoi
     if "zones" in asked:
         asked["zones"] = tuple(asked["zones"])
     return replace(changed, given=tuple(sorted(asked.items())), named=(*named, *(["fresh"] if fresh else [])))
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """Whether an argument of a marker is what it must be. Raises `Refusal`."""
+    if kind is Sequence:
+        fits = isinstance(value, Sequence) and not isinstance(value, str)
+        fits = fits and all(isinstance(each, str) for each in value)
+    elif kind is Mapping:
+        fits = isinstance(value, Mapping) and all(isinstance(each, str) for each in value)
+        fits = fits and all(isinstance(each, str | int | float | Path) for each in value.values())
+    else:
+        fits = isinstance(value, (int, float) if kind is float else kind)
+        fits = fits and (kind is bool or not isinstance(value, bool))
+    if not fits:
+        raise Refusal(f"{name}={value!r}: give {_KINDS[kind]}")
 
 
 def _word(value: object) -> str:

@@ -18,6 +18,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ BEGAN_US = pytest.StashKey[int]()
 KEPT = pytest.StashKey[Path]()
 """Of one test that failed: where its evidence goes."""
 CHOICES = pytest.StashKey[list[ClusterChoice]]()
+_NO_CLUSTER = "pytest.mark.kafka_schedules: the test uses no fixture such as kafka_topic"
 _HIDDEN = getattr(pytest, "HIDDEN_PARAM", "kafka")
 """A test keeps its name, if this pytest can do that."""
 
@@ -74,10 +76,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     defaults = metafunc.config.stash[CHOICES]
     if not markers and len(defaults) == 1:
         return
-    try:
+    with _one_line("pytest.mark.kafka: "):
         wanted = list(dict.fromkeys(marked(choice, markers) for choice in defaults))
-    except (Refusal, TypeError, ValueError) as error:
-        pytest.fail(f"pytest.mark.kafka: {error}", pytrace=False)
     ids = [choice.generation for choice in wanted] if len(wanted) > 1 else [_HIDDEN]
     metafunc.parametrize("kafka_cluster", wanted, indirect=True, scope="session", ids=ids)
 
@@ -86,13 +86,18 @@ def _check_schedules(metafunc: pytest.Metafunc) -> None:
     from tidelog.testing.schedule_runs import Wanted
 
     if "kafka_cluster" not in metafunc.fixturenames:
-        pytest.fail(
-            "pytest.mark.kafka_schedules: the test uses no fixture such as kafka_topic", pytrace=False
-        )
-    try:
+        pytest.fail(_NO_CLUSTER, pytrace=False)
+    with _one_line("pytest.mark.kafka_schedules: "):
         Wanted.of(metafunc.definition)
-    except (Refusal, TypeError) as error:
-        pytest.fail(f"pytest.mark.kafka_schedules: {error}", pytrace=False)
+
+
+@contextmanager
+def _one_line(what: str) -> Iterator[None]:
+    """A refusal fails the test, or the collection, with one line: not with the line that it comes from."""
+    try:
+        yield
+    except Refusal as error:
+        raise pytest.fail.Exception(f"{what}{error}", pytrace=False) from None
 
 
 # ---------------------------------------------------------------- of the session
@@ -108,10 +113,8 @@ def kafka_cluster(
     choice: ClusterChoice = getattr(request, "param", None) or request.config.stash[CHOICES][0]
     if choice.servers and choice.named:
         pytest.skip(f"needs a cluster with {', '.join(choice.named)}, not --kafka-bootstrap-servers")
-    try:
+    with _one_line("no Kafka cluster: "):
         running = RunningCluster(choice, tmp_path_factory.mktemp("kafka"))
-    except Refusal as error:
-        pytest.fail(f"no Kafka cluster: {error}", pytrace=False)
     running_clusters = request.config.stash[RUNNING]
     running_clusters[id(running.cluster)] = running
     yield running.cluster
@@ -186,10 +189,8 @@ def kafka_faults(kafka_cluster: AnyCluster) -> Iterator[Faults]:
         pytest.skip(WHY)
     faults = SkippingFaults(kafka_cluster)
     yield faults
-    try:
+    with _one_line("the cluster could not be healed: "):
         faults.heal()
-    except Refusal as error:
-        pytest.fail(f"the cluster could not be healed: {error}", pytrace=False)
 
 
 @pytest.fixture
@@ -252,19 +253,10 @@ def unique(name: str) -> str:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     if item.get_closest_marker("kafka_schedules") is None:
         return None
+    if "kafka_cluster" not in getattr(item, "fixturenames", ()):
+        return None  # a method of unittest: refused in its setup
     from tidelog.testing.schedule_runs import Wanted, run_all
 
-    try:
-        wanted = Wanted.of(item)
-        if "kafka_cluster" not in getattr(item, "fixturenames", ()):
-            raise Refusal(
-                "pytest.mark.kafka_schedules: the test uses no fixture of Kafka, such as kafka_topic"
-            )
-    except (Refusal, TypeError) as error:
-        refusal = str(error)
-        item.add_marker(pytest.mark.kafka_refused(refusal))
-        return None
-    assert wanted is not None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in run_all(item, Wanted.of(item), nextitem):
         item.ihook.pytest_runtest_logreport(report=report)
@@ -275,6 +267,10 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before fixtures create topics."""
+    if item.get_closest_marker("kafka_schedules") and "kafka_cluster" not in getattr(
+        item, "fixturenames", ()
+    ):
+        pytest.fail(_NO_CLUSTER, pytrace=False)
     item.stash[TOPICS] = []
     item.stash[BEGAN_US] = time.time_ns() // 1000
     if KEPT in item.stash:

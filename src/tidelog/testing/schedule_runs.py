@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,12 +27,21 @@ from tidelog.errors import Refusal, unknown
 from tidelog.evidence.event_schema import Row
 from tidelog.testing import schedules
 from tidelog.testing.faults import Faults
+from tidelog.testing.options import check_kind
 from tidelog.testing.schedules import Schedule
 from tidelog.trials.nemesis import Nemesis
 
 MARKER: Final = "kafka_schedules"
 RUN: Final = pytest.StashKey["Run"]()
-_ARGUMENTS: Final = ("n", "seed", "seconds", "faults", "replay", "shrink_seconds")
+_ARGUMENTS: Final[dict[str, type]] = {
+    "n": int,
+    "seed": int,
+    "seconds": float,
+    "faults": Sequence,
+    "replay": str,
+    "shrink_seconds": float,
+}
+_MAY_BE_NONE: Final = ("seed", "faults")
 _SEEDS: Final = 1_000_000_000
 _TRIES: Final = 2
 _SESSION: Final = "zookeeper.session.timeout.ms"
@@ -59,9 +68,11 @@ class Wanted:
         assert marker is not None
         if marker.args:
             raise Refusal(f"give names, such as {MARKER}(n=20)")
-        for name in marker.kwargs:
+        for name, value in marker.kwargs.items():
             if name not in _ARGUMENTS:
-                raise unknown("argument", name, _ARGUMENTS)
+                raise unknown("argument", name, tuple(_ARGUMENTS))
+            if value is not None or name not in _MAY_BE_NONE:
+                check_kind(name, value, _ARGUMENTS[name])
         wanted = cls(**marker.kwargs)
         wanted.replay = item.config.getoption("--kafka-schedule") or wanted.replay
         if wanted.n < 1 or wanted.seconds <= 0:
@@ -82,7 +93,8 @@ class Run:
     done: int = 0
     """Faults that were really done."""
     body_seconds: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    not_done: list[str] = field(default_factory=list)
+    """Faults that could not be done, and why."""
 
     def plan(self, cluster: Cluster) -> Schedule:
         if self.schedule is None and self.wanted.replay:
@@ -98,9 +110,10 @@ class Run:
 class _Book:
     """Enters what the nemesis does into the book of the cluster's faults."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, not_done: list[str]) -> None:
         self._faults = cluster.faults
         self._begun: dict[int, ActiveFault] = {}
+        self._not_done = not_done
 
     def write(self, row: Row) -> None:
         number = row["number"]
@@ -109,13 +122,16 @@ class _Book:
         elif "ended_us" in row:
             self._begun[number].ended()
         elif "began_us" in row:  # it was not done
-            self._faults.history.remove(self._begun.pop(number))
+            fault = self._begun.pop(number)
+            self._faults.history.remove(fault)
+            self._not_done.append(f"{' '.join((fault.kind, *fault.targets))}: {row['error']}")
 
 
 @contextmanager
 def faults_in(run: Run, cluster: Cluster, faults: Faults | None) -> Iterator[None]:
     """The schedule is carried out while the block runs. Afterwards the cluster is whole."""
-    nemesis = Nemesis(ClusterTestbed(cluster, cluster.client_zones), run.plan(cluster), _Book(cluster))
+    book = _Book(cluster, run.not_done)
+    nemesis = Nemesis(ClusterTestbed(cluster, cluster.client_zones), run.plan(cluster), book)
     if faults is not None:
         faults.end_schedule = nemesis.heal
     began = time.monotonic()
@@ -124,7 +140,7 @@ def faults_in(run: Run, cluster: Cluster, faults: Faults | None) -> Iterator[Non
         yield
     finally:
         run.body_seconds = time.monotonic() - began
-        run.notes += nemesis.heal()
+        nemesis.heal()
         run.done = nemesis.done
         if faults is not None:
             faults.end_schedule = None
@@ -221,11 +237,12 @@ def _say(reports: list[pytest.TestReport], text: str) -> None:
 def _nothing_happened(reports: list[pytest.TestReport], run: Run) -> list[pytest.TestReport]:
     """A test that was never disturbed has shown nothing."""
     first = min((fault.at_ms for fault in run.schedule or ()), default=0) / 1000
+    why = "; ".join(run.not_done) or (
+        f"the body took {run.body_seconds:.1f} s, the first fault comes after {first:.1f} s. "
+        f"Let the test do more, or give {MARKER}(seconds=) a smaller number"
+    )
     for report in reports:
         if report.when == "call":
             report.outcome = "failed"
-            report.longrepr = (
-                f"no fault was done: the body took {run.body_seconds:.1f} s, the first fault comes after "
-                f"{first:.1f} s. Let the test do more, or give {MARKER}(seconds=) a smaller number"
-            )
+            report.longrepr = f"no fault was done: {why}"
     return reports
