@@ -142,6 +142,8 @@ def parse(text: str, origin: str = "scenario") -> Scenario:
         if _parse_head(scenario, line):
             head.add(line)
         else:
+            if not scenario.name:
+                raise line.error(0, "'scenario NAME' at the top of the file")
             if not scenario.setup.topics:
                 raise line.error(0, "a topic before the first step, like 'topic t replicas=0,1,2'")
             if not scenario.steps:
