@@ -126,6 +126,15 @@ def test_nothing_changes_is_said_only_where_nothing_changes(opened: Opened, name
 
 
 @pytest.mark.slow
+def test_of_a_broker_that_dies_the_disk_is_told_from_the_memory(opened: Opened) -> None:
+    """Its high watermark did not fall: what is shown from now on is what it had written down."""
+    page = opened.go("#/s/hw-loss?g=hw&step=7")
+    page.evaluate("lab.stage.act(['crash 0'])")
+    opened.until("lab.stage.step === 8")
+    assert "The high watermark on the disk of broker 0 is 2; in its memory it was 3." in shown(page)
+
+
+@pytest.mark.slow
 def test_a_fork_tells_what_a_follower_copies(opened: Opened) -> None:
     page = opened.go("#/s/hw-loss?g=hw&step=19")
     page.locator("g.broker").nth(0).click()

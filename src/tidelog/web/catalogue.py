@@ -25,7 +25,7 @@ def words() -> dict[str, Any]:
     found: dict[str, Any] = json.loads((static() / "words.json").read_text("utf-8"))
     for language in LANGUAGES:
         found[language] |= phrasebook(language).words
-        for unseen in ("log", "causes", "marks", "report", "cause_rules"):
+        for unseen in ("audit", "cause_rules", "causes", "inside", "log", "marks", "report", "verdict"):
             found[language].pop(unseen, None)
     return found
 

@@ -28,6 +28,7 @@ GENERATIONS = ("hw", "epoch")
 
 _IMPORT_MAP = re.compile(r"<script type=\"importmap\">.*?</script>", re.DOTALL)
 _STYLE = re.compile(r"(?:\s*<link rel=\"stylesheet\"[^>]*>)+")
+_COMMENTS = re.compile(r"^ *//.*\n", re.MULTILINE)
 _PRELOAD = re.compile(r"\s*<link rel=\"modulepreload\"[^>]*>")
 _PLAIN_IN_URL = " !$&'()*+,-./:;=>?@[]^_`{|}~"
 _ENTRY = '<script type="module" src="./static/main.js"></script>'
@@ -82,11 +83,11 @@ def whole_catalogue() -> list[Scenario]:
 
 
 def _import_map() -> str:
-    """Every module of the page, and the JSON files as modules that export what they hold."""
+    """Every module of the page. Lines that are comments stay at home."""
     modules = {}
     for file in sorted(static().iterdir(), key=lambda found: found.name):
         if file.name.endswith(".js"):
-            modules[f"lab/{file.name}"] = _data_url(file.read_text("utf-8"))
+            modules[f"lab/{file.name}"] = _data_url(_COMMENTS.sub("", file.read_text("utf-8")))
     return f'<script type="importmap">{json.dumps({"imports": modules})}</script>'
 
 

@@ -55,7 +55,9 @@ function written(play, at) {
       const values = now.records.slice(then.records.length).map(([, value]) => value).join(t("comma"));
       if (now.leo > then.leo && values) said.push(t("logGrew", { broker, values }));
       else if (now.leo !== then.leo) said.push(t("logMoved", { broker, before: then.leo, after: now.leo }));
-      if (now.hw !== then.hw) said.push(t("watermarkMoved", { broker, before: then.hw, after: now.hw }));
+      // Of a broker that is down one sees what is on its disk.
+      const isDown = after[`broker/${broker}`].process === "down";
+      if (now.hw !== then.hw) said.push(t(isDown ? "watermarkOnDisk" : "watermarkMoved", { broker, before: then.hw, after: now.hw }));
     }
   }
   return said;

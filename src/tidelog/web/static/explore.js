@@ -113,6 +113,7 @@ class Search {
     this.bar.value = 1;
     text(this.said, t(stopped ? "exploreStopped" : "exploreDone", { searched }));
     fill(this.found, found ? this.#finding(found) : h("p", { class: "banner parts" }, h("b", {}, t("exploreNothing"))));
+    this.found.scrollIntoView({ block: "nearest" });
   }
 
   #finding(found) {

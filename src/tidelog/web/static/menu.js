@@ -136,7 +136,7 @@ const MENUS = {
     const form = commandForm(stage);
     return {
       title: t("time"),
-      about: [t("clickHint"), form, button(t("exploreHere"), () => exploreFrom(stage), { class: "button small" })],
+      about: source.live ? [t("clickHint"), form, button(t("exploreHere"), () => exploreFrom(stage), { class: "button small" })] : [],
       actions: [
         [t("doAdvance", { duration: "1 s" }), "advance 1s"],
         [t("doAdvance", { duration: "10 s" }), "advance 10s"],
