@@ -132,6 +132,9 @@ class Network:
     def release(self, channel: Channel) -> None:
         self._held.discard(channel)
 
+    def is_held(self, channel: Channel) -> bool:
+        return channel in self._held
+
     def held(self) -> list[Channel]:
         """Channels that are held one by one."""
         return sorted(self._held, key=str)

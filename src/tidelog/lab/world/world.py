@@ -337,8 +337,18 @@ class World:
     def _leave(self, process: SimProcess) -> None:
         process.leaving = False
         process.storage.close()
+        self._answer_last(process.id)
         self.crash(process.id)
         self.quorum.end_session(process.id)
+
+    def _answer_last(self, broker: int) -> None:
+        """A process that ends in order has written its last answers, and clients read them before they find
+        the connection closed."""
+        network = self.network
+        if not network.hold_all:
+            for channel in [c for c in network.active if c.source == broker and c.target in self.clients]:
+                while channel in network.active and not network.is_held(channel):
+                    self.deliver(channel)
 
     def pause(self, broker: int) -> None:
         """SIGSTOP: nothing is processed, nothing is lost, and the keeper session is not renewed."""
