@@ -10,6 +10,7 @@ from tidelog.core.effects import EffectList, KeeperCall, Outbox, Reply, Send, St
 from tidelog.core.events import Event
 from tidelog.core.guards import Guards
 from tidelog.core.messages import AlterIsrRequest
+from tidelog.core.replication.isr_checks import IsrChecks
 from tidelog.core.timers import Callback, Timer, Timers, Unexpected, raised
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
@@ -43,6 +44,7 @@ class Context:
         "guards",
         "is_alive",
         "is_leaving",
+        "isr_checks",
         "new_topic_id",
         "now",
         "propose_isr",
@@ -94,6 +96,7 @@ class Context:
         """Where a live broker is, according to the metadata."""
         self.is_leaving = False
         """A controlled shutdown has begun: where this broker gives up leadership it does not follow."""
+        self.isr_checks = IsrChecks()
         self.new_topic_id: Callable[[ControllerEpoch, int], TopicId] = _numbered
         """An id that no topic ever had: for the topic with this number under a controller. A process draws it
         at random."""

@@ -104,7 +104,8 @@ class Cluster(Administrator):
     def lose(self, broker: int) -> None:
         self.forget()
         self.world.crash(broker)
-        self.until(lambda: all(broker not in state.isr for state in self.states.values()))
+        # Twice the lag time; where a leader writes to the keeper, one partition after the other.
+        self.until(lambda: all(broker not in state.isr for state in self.states.values()), 70_000)
         self.world.settle()
 
 

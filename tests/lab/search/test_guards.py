@@ -289,6 +289,32 @@ wait isr 0,1,2
 """
 
 
+ISR_IN_DOUBT = """
+scenario isr-in-doubt
+cluster brokers=3 controller=2 replica.lag.time.max.ms=10000
+topic t replicas=0,1
+producer p zone=az3 acks=all request.timeout.ms=30000
+produce p a
+wait knows 1 a
+crash 1
+wait isr 0
+produce p b
+hold keeper-reply keeper->0
+restart 1
+wait isr 0,1
+hold fetch-reply 0->1
+send p c
+advance 16s
+send p d
+advance 1s
+sync 0
+power-off 0
+release all
+wait leader 1
+restart 0
+"""
+
+
 @dataclass(frozen=True)
 class Case:
     guard: str
@@ -337,6 +363,7 @@ CASES = (
     Case("match_fetch_epoch", story=LATE_ANSWER, operations=3, faults=NONE),
     Case("fence_fetch_by_epoch", story=ZOMBIE_FOLLOWER, operations=2, faults=NONE),
     Case("maximal_isr"),
+    Case("isr_write_lock", generation="kip101", story=ISR_IN_DOUBT, operations=1, faults=NONE, grade=DATA),
     Case("partition_version", generation="kip101"),
     Case("broker_epoch", story=REBOOTED_LEADER, operations=2, faults=NONE, grade=Grade.DATA),
     Case("incarnation_in_isr", story=REBOOTED_FOLLOWER, operations=2, faults=NONE),

@@ -67,6 +67,7 @@ class _ParkedProduce:
 class LeaderRole:
     __slots__ = (
         "_check_scheduled",
+        "_held",
         "_produce_timer",
         "_produces",
         "_proposals",
@@ -76,6 +77,7 @@ class LeaderRole:
         "epoch_start",
         "fetches",
         "followers",
+        "is_locked",
         "isr",
         "log",
         "proposal",
@@ -93,6 +95,10 @@ class LeaderRole:
         self.version = -1
         self.proposal: AlterIsrRequest | None = None
         self._proposals = 0
+        self.is_locked = False
+        """The leader writes its ISR to the keeper, and nobody may write to the partition meanwhile."""
+        self._held: list[tuple[ProduceRequest | FetchRequest, ReplyTo]] = []
+        """The requests that wait until it is no longer locked."""
         self.followers: dict[BrokerId, FollowerProgress] = known
         self._take_replicas()
         if not self.ctx.generation.lag_counts_from_epoch:
@@ -145,6 +151,7 @@ class LeaderRole:
         if self.followers and not self._check_scheduled:
             self._check_scheduled = True
             self._schedule_isr_check(now)
+        self._unlock(now)
 
     def take_isr(self, state: PartitionState, now: Millis) -> None:
         """The controller changed the ISR or the replicas within this epoch. A follower that left the ISR is
@@ -169,6 +176,7 @@ class LeaderRole:
         for produce in self._produces:
             self.ctx.reply(produce.reply_to, ProduceResponse(tp, error, produce.base_offset))
         self._produces = []
+        self._refuse_held(error)
         self.fetches.refuse_all(error)
         if self._record_deletion is not None:
             self._record_deletion.abdicate(error)
@@ -185,6 +193,9 @@ class LeaderRole:
     # ------------------------------------------------------------ produce
 
     def produce(self, request: ProduceRequest, reply_to: ReplyTo, now: Millis) -> None:
+        if self.is_locked:
+            self._held.append((request, reply_to))
+            return
         acks = request.acks
         batch = request.batch
         if acks == ACKS_ALL and self.too_few_in_sync():
@@ -271,6 +282,9 @@ class LeaderRole:
             else:
                 fetches.answer_or_park(request, reply_to, limit, now)
             return
+        if self.is_locked:
+            self._held.append((request, reply_to))
+            return
         follower = self.followers.get(request.replica)
         if follower is None or (
             request.broker_epoch < follower.broker_epoch and self.ctx.guards.incarnation_in_isr
@@ -353,16 +367,23 @@ class LeaderRole:
         if not self.is_current:
             return
         self._schedule_isr_check(now)
-        if self.proposal is None and self.ctx.generation.commits_by_isr:
-            config, end = self.ctx.config, self.log.end_offset
-            exempt = self.ctx.generation.exempts_complete_followers
-            others = (broker for broker in self.isr if broker != self.ctx.broker)
-            lagging = [b for b in others if self.followers[b].lags(config, end, now, complete_exempt=exempt)]
-            if lagging:
-                isr = tuple(broker for broker in self.isr if broker not in lagging)
-                self._propose(isr, IsrChange[config.isr_rule.name])
-                if not self.ctx.generation.tracks_eligible_leaders:
-                    self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
+        self.ctx.isr_checks.check(self, now)
+
+    def propose_without_lagging(self, now: Millis) -> bool:
+        """Ask for an ISR without the followers that lag. False: there is nothing to ask for."""
+        if self.proposal is not None or not self.ctx.generation.commits_by_isr:
+            return False
+        config, end = self.ctx.config, self.log.end_offset
+        exempt = self.ctx.generation.exempts_complete_followers
+        others = (broker for broker in self.isr if broker != self.ctx.broker)
+        lagging = [b for b in others if self.followers[b].lags(config, end, now, complete_exempt=exempt)]
+        if not lagging:
+            return False
+        isr = tuple(broker for broker in self.isr if broker not in lagging)
+        self._propose(isr, IsrChange[config.isr_rule.name])
+        if not self.ctx.generation.tracks_eligible_leaders:
+            self.advance_high_watermark(now, WatermarkMoment.ISR_CHECKED)
+        return True
 
     def _maybe_expand_isr(self, broker: BrokerId, follower: FollowerProgress) -> None:
         guards = self.ctx.guards
@@ -396,6 +417,7 @@ class LeaderRole:
             number=self._proposals,
             topic_id=replica.log.topic_id,
         )
+        self.is_locked = not ctx.generation.isr_through_controller and ctx.guards.isr_write_lock
         ctx.emit(events.IsrChangeProposed(ctx.broker, replica.tp, self.epoch, self.isr, isr, reason))
         ctx.propose_isr(self.proposal)
 
@@ -412,11 +434,37 @@ class LeaderRole:
             if self.ctx.generation.advances_on_confirmed_isr:
                 moment = WatermarkMoment.ISR_GREW if grew else WatermarkMoment.REPLICA_LEFT_ISR
                 self.advance_high_watermark(now, moment)
+        else:
+            self.ctx.emit(
+                events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)
+            )
+            if error is ErrorCode.INELIGIBLE_REPLICA:
+                self.proposal = None  # the member rebooted; it must fetch again and catch up
+            # After any other refusal the controller has a newer state: keep the proposal pending (it still
+            # holds the high watermark back) and wait for its LeaderAndIsr.
+        self._unlock(now)
+
+    def _unlock(self, now: Millis) -> None:
+        """The keeper has answered: whoever waited for that goes on, in the order in which they came."""
+        if not self.is_locked:
             return
-        self.ctx.emit(
-            events.IsrChangeRefused(self.ctx.broker, self.replica.tp, self.epoch, proposal.isr, error)
-        )
-        if error is ErrorCode.INELIGIBLE_REPLICA:
-            self.proposal = None  # the member rebooted; it must fetch again and catch up
-        # After any other refusal the controller has a newer state: keep the proposal pending (it still holds
-        # the high watermark back) and wait for its LeaderAndIsr.
+        self.is_locked = False
+        held, self._held = self._held, []
+        for request, reply_to in held:
+            if isinstance(request, ProduceRequest):
+                self.produce(request, reply_to, now)
+            else:
+                self.fetch(request, reply_to, now)
+        self.ctx.isr_checks.go_on(self, now)
+
+    def _refuse_held(self, error: ErrorCode) -> None:
+        self.is_locked = False
+        self.ctx.isr_checks.give_up(self)
+        held, self._held = self._held, []
+        tp = self.replica.tp
+        for request, reply_to in held:
+            if isinstance(request, FetchRequest):
+                epoch = request.current_leader_epoch
+                self.ctx.reply(reply_to, FetchResponse(tp, error, request.offset, epoch))
+            elif request.acks != 0:
+                self.ctx.reply(reply_to, ProduceResponse(tp, error))
