@@ -162,16 +162,28 @@ def name_of_error(told: str) -> str:
 PLAYED = {
     name: generation
     for generation, names in {
-        "hw": ("unclean-by-default-010",),
+        "hw": (
+            "clean-stops-010",
+            "isolated-leader-010",
+            "kills-010",
+            "unclean-by-default-010",
+        ),
         "epoch": (
+            "clean-stops-27",
             "controller-follower-27",
+            "drawn-27",
+            "isolated-controller-27",
+            "kills-together-27",
             "leader-deaths-27",
             "min-insync-27",
             "reassigned-27",
             "removed-by-controller-27",
+            "stopped-leader-27",
             "unclean-allowed-27",
         ),
         "elr": (
+            "clean-stops-elr",
+            "kills-elr",
             "leader-deaths-elr",
             "leader-deaths-noelr",
             "min-insync-elr",
@@ -183,8 +195,10 @@ PLAYED = {
             "recreated-elr",
             "removed-by-controller-elr",
             "removed-by-controller-noelr",
+            "settings-elr",
             "unclean-allowed-elr",
             "unclean-allowed-noelr",
+            "waiting-sends-elr",
         ),
     }.items()
     for name in names
