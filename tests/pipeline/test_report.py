@@ -136,9 +136,27 @@ def test_a_story_is_told_in_the_language_of_the_page():
         assert all("broker 2 cut off p3-0" in page for page in _with_story(unknown))
 
 
+def test_details_and_what_was_not_judged_are_told_in_the_language_of_the_page():
+    """As the audit wrote them, where phrases are not known."""
+    detail, why = Phrase.of("detail.acknowledged", acks="all"), Phrase("unjudged.no_events")
+    said = samples.verdict() | {"not_judged": [why.as_json()]}
+    said["examples"]["lost"][0] |= {"detail": "as it was", "said": detail.as_json()}
+    english, chinese = _in_both_languages(said)
+    assert "acknowledged with acks=all" in english
+    assert "以 acks=all 确认" in chinese
+    assert "there are no events of brokers" in english
+    assert "没有 broker 的事件" in chinese
+    said["examples"]["lost"][0]["said"] = {"key": "detail.of another version"}
+    assert all("as it was" in page for page in _in_both_languages(said))
+
+
 def _with_story(story: list[Any]) -> list[str]:
     said = samples.verdict()
     said["examples"]["lost"][0]["story"] = story
+    return _in_both_languages(said)
+
+
+def _in_both_languages(said: dict[str, Any]) -> list[str]:
     tree = Page(render(said, samples.timeline(), samples.manifest()))
     languages = ("en", "zh-Hans")
     return [text_of(next(c for a, c in tree.all("div") if a.get("lang") == each)) for each in languages]
