@@ -21,7 +21,7 @@ from tests.pipeline.test_audits import CASES
 from tidelog.pipeline.audit import engines
 from tidelog.pipeline.audit.engines import Local, OnSpark
 from tidelog.pipeline.audit.rounds import parcels, two
-from tidelog.pipeline.errors import PipelineError, last_line
+from tidelog.pipeline.errors import PipelineError, last_line, worker_failure
 from tidelog.pipeline.files import Place
 
 
@@ -132,7 +132,11 @@ def test_the_last_line_of_a_worker_s_trace() -> None:
         "ModuleNotFoundError: No module named 'tidelog'\n\n\tat org.apache.spark.Worker\n\t... 1 more"
     )
     assert last_line(RuntimeError(text)) == "ModuleNotFoundError: No module named 'tidelog'"
-    assert "cannot import tidelog: install it on every worker" in engines._failure(RuntimeError(text))
+    said = worker_failure("the table cannot be read", RuntimeError(text))
+    assert (
+        "cannot import tidelog: install it on every worker, for the Python that PYSPARK_PYTHON names" in said
+    )
+    assert worker_failure("it cannot be read", RuntimeError("gone")) == "it cannot be read: gone"
 
 
 SLEEPERS = """

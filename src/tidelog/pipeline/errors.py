@@ -50,3 +50,18 @@ def last_line(error: BaseException) -> str:
             return found["words"]
     kept = [line for line in lines if not _FRAME.match(line)]
     return kept[-1] if kept else type(error).__name__
+
+
+_MODULE_MISSING = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+
+
+def worker_failure(what: str, error: BaseException) -> str:
+    """What failed in Spark's workers, and why. A notebook's session may have workers of another Python."""
+    said = last_line(error)
+    if found := _MODULE_MISSING.search(str(error)):
+        needed = found["name"].partition(".")[0]
+        return (
+            f"Spark's workers cannot import {needed}: install it on every worker, for the Python that "
+            f"PYSPARK_PYTHON names ({said})"
+        )
+    return f"{what}: {said}"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
-import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.errors import PipelineError, last_line, worker_did_not_connect
+from tidelog.pipeline.errors import PipelineError, worker_did_not_connect, worker_failure
 from tidelog.pipeline.spark.progress import report_tasks
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ _SERIAL_BYTES: Final = 4 << 20
 _TASKS_PER_CORE: Final = 4
 _TRIES: Final = 3
 """Of a job whose workers do not start in time."""
-_MODULE_MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 
 
 class Engine(Protocol):
@@ -146,7 +144,7 @@ class OnSpark:
                 break
             except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
                 if not left or not worker_did_not_connect(error):
-                    raise PipelineError(_failure(error)) from error
+                    raise PipelineError(worker_failure("the evidence cannot be read", error)) from error
         progress(len(pieces))
         return found
 
@@ -165,11 +163,3 @@ def _cores(spark: SparkSession) -> int:
     with suppress(Exception):
         return int(spark.sparkContext.defaultParallelism)
     return 4
-
-
-def _failure(error: Exception) -> str:
-    said = last_line(error)
-    if found := _MODULE_MISSING.search(str(error)):
-        needed = found["name"].partition(".")[0]
-        return f"Spark's workers cannot import {needed}: install it on every worker ({said})"
-    return f"the evidence cannot be read: {said}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.errors import PipelineError, last_line
+from tidelog.pipeline.errors import PipelineError, worker_failure
 from tidelog.pipeline.reconcile import bits
 from tidelog.pipeline.reconcile.bits import STRETCH, OffsetSet
 from tidelog.pipeline.reconcile.compare import KeyFacts
@@ -80,7 +80,7 @@ def last_records(
         keyless = fold(records.filter("key is null"), cores)
     except PipelineError as error:
         frame.unpersist()
-        raise PipelineError(f"the keys of the topic cannot be compared: {last_line(error)}") from None
+        raise PipelineError(worker_failure("the keys of the topic cannot be compared", error)) from None
     found = LastRecords(frame)
     for number, part in log.partitions.items():
         own, without = _seen(latest, number), _seen(keyless, number)

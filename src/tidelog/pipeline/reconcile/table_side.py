@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.errors import PipelineError, last_line
+from tidelog.pipeline.errors import PipelineError, worker_failure
 from tidelog.pipeline.reconcile import bits
 from tidelog.pipeline.reconcile.bits import STRETCH, OffsetSet
 
@@ -148,7 +148,7 @@ def fold(rows: DataFrame, cores: int) -> TableRows:
     except PipelineError:
         raise
     except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
-        raise PipelineError(f"the table cannot be read: {last_line(error)}") from None
+        raise PipelineError(worker_failure("the table cannot be read", error)) from None
     table = TableRows()
     for partition, stretch, count, seen, twice in found:
         if (partition, stretch) == _NOWHERE:

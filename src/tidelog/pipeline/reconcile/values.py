@@ -16,7 +16,7 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tidelog.pipeline.errors import PipelineError, last_line
+from tidelog.pipeline.errors import PipelineError, worker_failure
 from tidelog.pipeline.reconcile import bits
 from tidelog.pipeline.reconcile.bits import STRETCH, OffsetSet
 from tidelog.pipeline.reconcile.table_side import PartitionRows
@@ -86,7 +86,7 @@ def compared(
         both = left.unionAll(right).repartition(tasks, "partition", "stretch")
         found = both.mapInArrow(partial(_compared, frozenset(recreated)), _FOUND).collect()
     except Exception as error:  # Spark's errors share no class: Java's, py4j's, gRPC's and its own
-        raise PipelineError(f"the values cannot be compared: {last_line(error)}") from None
+        raise PipelineError(worker_failure("the values cannot be compared", error)) from None
     by_partition: dict[int, Compared] = {}
     for partition, stretch, *packed in found:
         own = by_partition.setdefault(partition, Compared())
