@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite",
         action="store_true",
-        help="write the golden transcripts anew; commit the diff only if you understand it",
+        help="write the golden transcripts again; commit the diff only if you understand it",
     )
     parser.addoption(
         "--effort",

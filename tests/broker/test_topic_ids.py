@@ -1,4 +1,4 @@
-"""Clients name topics by id (KIP-516): a topic created anew is another one, on the wire and on disk."""
+"""Clients name topics by id (KIP-516): a topic created again is another one, on the wire and on disk."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_client_asks_by_id(tmp_path: Path) -> None:
 
 
 def test_a_fetch_by_id_is_for_that_topic_only(tmp_path: Path) -> None:
-    """Without a session, and in one: the topic is deleted, created anew, and named by its new id."""
+    """Without a session, and in one: the topic is deleted, created again, and named by its new id."""
 
     async def scene() -> None:
         async with asking(tmp_path) as (set_up, client):

@@ -35,7 +35,7 @@ def test_members_go_on_where_they_were() -> None:
 
 
 def test_members_that_do_not_come_along_expire() -> None:
-    """Sessions begin anew with the new coordinator, and end as always."""
+    """Sessions begin again with the new coordinator, and end as always."""
     desk = Desk()
     desk.form(None)
     desk.succeed()

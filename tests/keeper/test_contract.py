@@ -501,7 +501,7 @@ async def test_no_answer_crosses_from_one_session_into_the_next(stage: Stage) ->
 
 
 async def test_silence_expires_a_session(networked: NetworkedStage) -> None:
-    """A client that is cut off loses its session after its time-out, and starts anew when it is back."""
+    """A client that is cut off loses its session after its time-out, and starts again when it is back."""
     client, other = await networked.client(timeout_ms=1000), await networked.client()
     await client.do(Create("/brokers/ids/1", ephemeral=True))
     await other.do(Get("/brokers/ids/1", watch=True))

@@ -138,7 +138,7 @@ async def test_a_controller_whose_session_expired_resigns_and_registers_anew(sta
     node = controller(nodes)
     epoch = node.core.ctx.broker_epoch
     await stage.expire(node.client)
-    await until(lambda: node.core.ctx.broker_epoch > epoch, "registered anew")
+    await until(lambda: node.core.ctx.broker_epoch > epoch, "registered again")
     assert any(isinstance(event, ControllerResigned) for event in node.events)
     await until(
         lambda: sum(isinstance(e, ControllerElected) for n in nodes.values() for e in n.events) == 2,

@@ -1,6 +1,6 @@
 """Golden transcripts: every scenario of the catalogue, step by step, as it was read and understood.
 
-``pytest --rewrite tests/lab/test_transcripts.py`` writes them anew. A transcript that changes is a change of
+``pytest --rewrite tests/lab/test_transcripts.py`` writes them again. A transcript that changes is a change of
 behaviour: commit the diff only if you understand it.
 """
 

@@ -89,7 +89,7 @@ class TwoLogs(RuleBasedStateMachine):
         self.lives += 1
         self.open()
         assert not self.storage.clean_shutdown
-        # An index that had not reached the disk is built anew; no record may be missing.
+        # An index that had not reached the disk is built again; no record may be missing.
         assert not any(found.truncated_bytes for found in self.storage.recovered), self.storage.recovered
 
     @rule(count=st.integers(1, 5))

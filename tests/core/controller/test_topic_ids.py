@@ -1,4 +1,4 @@
-"""Topic ids (KIP-516): a topic that was created anew is never mistaken for the one before it."""
+"""Topic ids (KIP-516): a topic that was created again is never mistaken for the one before it."""
 
 from dataclasses import replace
 

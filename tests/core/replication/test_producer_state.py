@@ -71,7 +71,7 @@ def test_what_follows_a_batch_that_the_disk_refused_waits_for_it(known: int) -> 
     for later in (known + 1, known + 2):
         assert states.check(batch(later)) == (ErrorCode.KAFKA_STORAGE_ERROR, UNKNOWN_OFFSET)
     assert states.check(batch(known)) == MAY_APPEND
-    assert states.check(batch(0, epoch=1)) == MAY_APPEND, "who gives the batch up begins anew"
+    assert states.check(batch(0, epoch=1)) == MAY_APPEND, "who gives the batch up begins again"
     states.append(batch(known, offset=known))
     assert states.check(batch(known + 1)) == MAY_APPEND
     assert states.check(batch(known + 2))[0] is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -268,7 +268,7 @@ def test_a_missing_file_is_noticed(tmp_path: Path) -> None:
 
 
 def test_the_log_asks_for_a_snapshot_when_it_has_grown(tmp_path: Path) -> None:
-    """And not again before it has grown anew; a restart counts what it found."""
+    """And not again before it has grown again; a restart counts what it found."""
     keeper = Recovered(tmp_path, snapshot_after_bytes=1000)
     keeper.append(open_command(Session("s", 1)))
     assert not keeper.log.wants_snapshot

@@ -472,7 +472,7 @@ async def test_thousands_of_calls_at_once_are_all_answered_in_order(embedded: Em
 async def test_who_does_not_read_its_notifications_is_cut_off(
     in_memory: EmbeddedStage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They may not be dropped, and not be kept for ever. Who comes back reads anew."""
+    """They may not be dropped, and not be kept for ever. Who comes back reads again."""
     client = await in_memory.client()
     long_name = "n" * 200_000
     async with RawClient(in_memory.keeper.port) as sleeper:

@@ -122,7 +122,7 @@ def test_a_session_survives_a_short_absence() -> None:
 
 
 def test_a_session_that_expired_is_replaced() -> None:
-    """Back too late: the broker finds its nodes gone and registers anew, under a larger broker epoch."""
+    """Back too late: the broker finds its nodes gone and registers again, under a larger broker epoch."""
     on = stage(THREE)
     before = on.core(1).ctx.broker_epoch
     on.do("isolate az2", "advance 10s")
