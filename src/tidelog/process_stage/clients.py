@@ -11,7 +11,8 @@ Rules of this file:
 * The stage knows whether a connection can be made, since it controls the processes and the links. So an
   attempt that would fail takes no time, as in the lab. Requests and responses use one connection for each
   client and broker, through the switchboard.
-* A time-out does not close the connection: the client ignores a late response.
+* A time-out does not close the connection: the client ignores a late response. But a broker answers the
+  requests of a connection in order, so what the client sends after the time-out goes over a new one.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class Clients:
         self._brokers = tuple(range(brokers))
         self.all: dict[str, Producer | Consumer] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
+        self._overtaken: list[Connection] = []
+        """Connections on which a request timed out."""
+        self._unanswered: dict[Connection, dict[int, Millis]] = {}
+        """Requests by their correlation, and when they time out."""
         self.zone_of = zone_of
         self.can_connect = can_connect
         self._route = route
@@ -69,9 +74,11 @@ class Clients:
         return consumer
 
     def close(self) -> None:
-        for connection in self._connections.values():
+        for connection in (*self._connections.values(), *self._overtaken):
             connection.close()
         self._connections.clear()
+        self._overtaken.clear()
+        self._unanswered.clear()
 
     # ------------------------------------------------------------ ClientHost
 
@@ -91,20 +98,36 @@ class Clients:
 
     def client_sends(self, client: str, broker: int, correlation: int, message: Message) -> None:
         connection = self._connections.get((client, broker))
+        if connection is not None and self._is_stuck(connection):
+            self._overtaken.append(connection)
+            connection = None
         if connection is None or connection.ended:
             connection = self._connections[client, broker] = self._connect(client, broker)
         api, version, body = to_wire(message, self._pace.ms)
-        connection.send(api, version, body, (correlation, message) if gets_an_answer(message) else None)
+        if not gets_an_answer(message):
+            connection.send(api, version, body, None)
+            return
+        sender = self.all[client]
+        if isinstance(sender, Producer):
+            times_out_at = self.now + sender.config.request_timeout_ms
+            self._unanswered.setdefault(connection, {})[correlation] = times_out_at
+        connection.send(api, version, body, (correlation, message))
+
+    def _is_stuck(self, connection: Connection) -> bool:
+        return any(at <= self.now for at in self._unanswered.get(connection, {}).values())
 
     # ------------------------------------------------------------ connections
 
     def _connect(self, client: str, broker: int) -> Connection:
         def answered(asked: tuple[int, Message], body: object) -> None:
             correlation, message = asked
+            self._unanswered.get(connection, {}).pop(correlation, None)
             self.all[client].replied(correlation, from_wire(message, body))
 
         def ended(connection: Connection) -> None:
+            self._unanswered.pop(connection, None)
             if self._connections.get((client, broker)) is connection:
                 self.all[client].disconnected(broker)
 
-        return Connection(self._loop, client, self._route(client, broker), answered, ended)
+        connection = Connection(self._loop, client, self._route(client, broker), answered, ended)
+        return connection
