@@ -29,10 +29,12 @@ from tidelog.evidence.importers.kafka.placing import Placing
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, REPLICAS, TRANSACTIONS
 from tidelog.pipeline.audit.run import audit
+from tidelog.storage.checkpoints import LEADER_EPOCHS
 from tidelog.wire.codec import encode
 from tidelog.wire.records import Record, build_batch
 
 Found = dict[str, list[dict[str, Any]]]
+EPOCHS = ("orders-0", "orders-1")
 
 
 def imported(folders: list[Path], target: Path, logs: Path | None = None, **more: Any) -> ImportedCluster:
@@ -106,6 +108,22 @@ def test_planted_damage_is_named_and_nothing_else(version: str, tmp_path: Path) 
         if (row["broker"], row["topic"], row["partition"]) == (3, "orders", 1)
     }
     assert start == int(segments(folders[2], "orders-1")[0].stem)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_epochs_are_in_the_batches_too(version: str, tmp_path: Path) -> None:
+    """A leader-epoch-checkpoint that is gone or damaged does not date records before an election."""
+    folders = copied(version, "settled", tmp_path / "b")
+    whole = {name: (folders[1] / name / LEADER_EPOCHS).read_text().splitlines()[2:] for name in EPOCHS}
+    (folders[1] / "orders-0" / LEADER_EPOCHS).unlink()
+    (folders[1] / "orders-1" / LEADER_EPOCHS).write_bytes(b"\xff\xff")
+    _, broken = judged(folders, tmp_path / "e", stopped=True)
+    assert not broken
+    for row in rows_of(tmp_path / "e", REPLICAS):
+        if row["broker"] == 2 and (name := f"{row['topic']}-{row['partition']}") in EPOCHS:
+            starts = [f"{epoch} {at}" for epoch, at in zip(row["epochs"], row["epoch_starts"], strict=True)]
+            assert set(starts) <= set(whole[name])  # an epoch without a batch is not known
+            assert starts
 
 
 def test_a_segment_that_is_missing_between_others_is_a_hole(tmp_path: Path) -> None:

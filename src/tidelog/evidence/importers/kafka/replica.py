@@ -156,7 +156,7 @@ def _read(
         end,
         source.checkpoint(HIGH_WATERMARKS, tp),
         source.checkpoint(RECOVERY_POINTS, tp),
-        _epochs(target, notes),
+        _epochs(target, files, notes),
         segments,
         notes=notes,
     )
@@ -164,17 +164,22 @@ def _read(
     return found
 
 
-def _epochs(folder: Path, notes: list[tuple[str, str]]) -> list[tuple[int, Offset]]:
+def _epochs(folder: Path, files: list[Path], notes: list[tuple[str, str]]) -> list[tuple[int, Offset]]:
+    """As the broker wrote them down; where it did not, or that cannot be read, as its batches have them."""
     path = folder / LEADER_EPOCHS
     try:
-        if not path.exists() or not path.stat().st_size:
-            return []
-        return [(entry.epoch, entry.start_offset) for entry in read_epochs(path)]
-    except StorageRefused as error:
-        notes.append((f"leader epochs of {folder}", str(error).partition(";")[0]))
-    except OSError as error:
-        notes.append((f"leader epochs of {folder}", reason(error)))
-    return []
+        if path.exists() and path.stat().st_size:
+            return [(entry.epoch, entry.start_offset) for entry in read_epochs(path)]
+    except (StorageRefused, OSError) as error:
+        said = reason(error) if isinstance(error, OSError) else str(error).partition(";")[0]
+        notes.append((f"leader epochs of {folder}", f"{said}; taken from its batches"))
+    found: list[tuple[int, Offset]] = []
+    for file in files:
+        with SegmentFile(file) as segment:
+            for header in segment.headers():
+                if header.leader_epoch > (found[-1][0] if found else -1):
+                    found.append((header.leader_epoch, header.base_offset))
+    return found
 
 
 # ---------------------------------------------------------------- transactions

@@ -39,6 +39,7 @@ class Header(NamedTuple):
     max_timestamp: int
     producer_id: int
     producer_epoch: int
+    leader_epoch: int = -1
 
     @property
     def transactional(self) -> bool:
@@ -95,8 +96,9 @@ class SegmentFile:
             return Header(position, end, base, base + 1, magic, 0, -1, -1, -1, -1)
         if magic != MAGIC or length < HEADER_SIZE - LENGTH_END or end > self.size or base < 0:
             return None
-        _, _, _, _, _, attributes, delta, first, last, producer, epoch, _, _ = HEADER.unpack(data)
-        return Header(position, end, base, base + delta + 1, magic, attributes, first, last, producer, epoch)
+        _, _, led, _, _, attributes, delta, first, last, producer, epoch, _, _ = HEADER.unpack(data)
+        following = base + delta + 1
+        return Header(position, end, base, following, magic, attributes, first, last, producer, epoch, led)
 
     def batch(self, header: Header) -> RecordBatch:
         """The batch with its records. Raises `CorruptBatch` or `ValueError`."""
