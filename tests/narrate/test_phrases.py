@@ -107,6 +107,14 @@ def test_the_words_of_a_broker_s_log_are_those_that_it_uses() -> None:
     assert {one or other for one, other in said} <= keys
 
 
+def test_what_brokers_know_is_said_in_both_languages() -> None:
+    """With the same fields."""
+    english, chinese = (phrasebook(language).words["inside"] for language in LANGUAGES)
+    assert set(english) == set(chinese)
+    for key, template in english.items():
+        assert _fields(chinese[key]) == _fields(template), key
+
+
 def test_the_words_of_causes_are_those_that_audits_use() -> None:
     """In both languages, with the same fields."""
     used = set(re.findall(r"[\"'](cause\.[a-z_]+)[\"']", source("pipeline.audit.causes.stories")))

@@ -13,6 +13,7 @@ from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
 from tidelog.core.reasons import ElectionKind, TruncationRule
+from tidelog.evidence.process_events import ProcessStopped
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.wire.records import Record, build_batch
 
@@ -416,6 +417,27 @@ def test_clocks_that_are_far_apart_keep_early_reads_from_being_judged(tmp_path: 
     assert verdict.counts["precommitted read"][VIOLATION] == 0
     said = "\n".join(verdict.unjudged)
     assert "the clocks of brokers are too far from those of the clients: 0 (+3.0 s)" in said
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["it stopped by itself", "it was killed"])
+def test_reads_from_a_broker_about_to_be_killed_are_not_early(tmp_path: Path, stopped: bool) -> None:
+    """It let v1 be read, and was killed before it wrote that down; the next leader commits v1 later. No fault
+    says when: the last that the process wrote does."""
+    case = Case("t").elected(0, 0, 0, 0, ElectionKind.CLEAN, [0, 1]).logs("v0", "v1")
+    case.send("v0", 0, sent_ms=4_980, settled_ms=4_992).committed(4_990, 0, 1, [0, 1])
+    case.send("v1", 1, "timeout", sent_ms=4_985, settled_ms=9_000)
+    if stopped:
+        case.happened(4_995, ProcessStopped("asked to"))
+    for row in case.events:
+        row["process_start_ms"] = 1
+    case.read("c", (0, "v0"), (1, "v1"), at_ms=5_100).final((0, "v0"), (1, "v1"))
+    case.elected(9_000, 1, 1, 2, ElectionKind.CLEAN, [1, 0], watermark=1)
+    case.committed(9_001, 1, 2, [0, 1], epoch=1)
+    for row in case.events:
+        row["process_start_ms"] = row["process_start_ms"] or 2
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    assert judge_evidence(tmp_path).counts["precommitted read"][VIOLATION] == stopped
 
 
 def test_an_election_before_the_record_explains_no_loss_whatever_the_clocks_say(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_it_speaks_chinese_too():
     """All of it but what the audit wrote in English, which is marked as such."""
     tree = Page(drawn())
     (chinese,) = (c for a, c in tree.all("div") if a.get("lang") == "zh-Hans")
-    assert text_of(next(tree.all("h1", chinese))[1]) == "137 条已确认的记录丢失。"
+    assert text_of(next(tree.all("h1", chinese))[1]) == "137 条已确认的消息丢失。"
     known = {*samples.verdict()["examples"], "truncated to its own high watermark", "sent again"}
     spoken = [
         text_of(children)

@@ -14,6 +14,9 @@ from tidelog.narrate.phrasebook import LANGUAGES, phrasebook
 from tidelog.scenario import catalogue
 from tidelog.scenario.scenario import Scenario
 
+SHARED = ("phrases", "channels", "messages", "verbs", "conditions", "rules", "glossary", "texts")
+"""The parts of the phrasebook from which the page speaks; what is English already has no `texts`."""
+
 
 def static() -> Traversable:
     return files("tidelog.web") / "static"
@@ -24,9 +27,8 @@ def words() -> dict[str, Any]:
     """Everything that the page says, by language: its own words, and those that it shares with others."""
     found: dict[str, Any] = json.loads((static() / "words.json").read_text("utf-8"))
     for language in LANGUAGES:
-        found[language] |= phrasebook(language).words
-        for unseen in ("audit", "cause_rules", "causes", "inside", "log", "marks", "report", "verdict"):
-            found[language].pop(unseen, None)
+        shared = phrasebook(language).words
+        found[language] |= {part: shared[part] for part in SHARED if part in shared}
     return found
 
 

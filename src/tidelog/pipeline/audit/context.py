@@ -25,11 +25,12 @@ from tidelog.pipeline.audit.causes.history import (
 )
 from tidelog.pipeline.audit.evidence import Evidence, Need
 from tidelog.pipeline.audit.findings import Finding
-from tidelog.pipeline.audit.kernels.hashes import Ints, Words, coded, ints, text_hashes
+from tidelog.pipeline.audit.kernels.hashes import Ints, Words, coded, flags, ints, runs_of, text_hashes
 from tidelog.pipeline.audit.partitions import Part
 from tidelog.pipeline.files import Place
 
 MOVED: Final = "high_watermark_advanced"
+STOPPED: Final = "process_stopped"
 _HAPPENED: Final = (
     "became_leader",
     "became_follower",
@@ -104,6 +105,8 @@ class Context:
     enough: Mapping[int, Ints]
     """When a partition had as many replicas in sync as were promised, in order."""
     deaths: list[Death]
+    ends_us: Ints
+    """When brokers were killed, in order: what they did in their last moments may not be recorded."""
     faults: list[Fault]
     vanished: Vanished
     shown_consumers: tuple[str, ...] = ()
@@ -160,6 +163,7 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
     happened = evidence.events.filter(pc.is_in(kinds, value_set=pa.array(_HAPPENED))).to_pylist()
     moves = _moves(evidence.events.filter(pc.equal(kinds, MOVED)), numbers)
     found = histories(happened, numbers, manifest.schema_version)
+    died = deaths(evidence.faults)
     for number, moved in moves.items():
         found.setdefault(number, History()).commits = _commits(moved)
     return Context(
@@ -177,7 +181,10 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
         moves=moves,
         known_marks=_known_marks(moves, happened, numbers),
         enough=_enough(moves, happened, numbers, parts),
-        deaths=deaths(evidence.faults),
+        deaths=died,
+        ends_us=np.sort(
+            np.concatenate((_ends(evidence.events, died), np.array([d.at_us for d in died], np.int64)))
+        ),
         faults=done(evidence.faults),
         vanished=vanished_places(evidence.client_events, numbers.get),
         shown_consumers=consumers,
@@ -254,6 +261,22 @@ def _known_marks(
         order = np.argsort(at, kind="stable")
         found[number] = (at[order], np.maximum.accumulate(mark[order].astype(np.int64)))
     return found
+
+
+def _ends(events: Any, noted: list[Death]) -> Ints:
+    """The deaths that faults noted, and the last event of each process that did not stop by itself and that
+    another one of its broker followed. A fault is noted when it begins, which may be long before it kills."""
+    broker, started = ints(events["broker"]), ints(events["process_start_ms"])
+    known = np.flatnonzero((broker >= 0) & (started >= 0))
+    order = known[np.lexsort((started[known], broker[known]))]
+    first, last = runs_of(broker[order], started[order])
+    begun = np.array([death.at_us for death in noted], np.int64)
+    if not len(first):
+        return np.sort(begun)
+    ended = np.maximum.reduceat(ints(events["time_ms"])[order], first) * 1000
+    by_itself = np.maximum.reduceat(flags(pc.equal(events["event"], STOPPED))[order], first)
+    again = np.append(broker[order[first[1:]]] == broker[order[last[:-1]]], False)
+    return np.sort(np.concatenate((begun, ended[again & ~by_itself])))
 
 
 def _enough(

@@ -289,8 +289,7 @@ def _moved_back(context: Context, reads: Reads) -> Iterator[Finding]:
 
 def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
     """The last record of each poll, against the highest watermark that a leader had recorded by then. A
-    broker that is killed takes its last moves with it, so polls around the death of a broker are not
-    judged."""
+    broker that is killed takes its last moves with it, so polls around the end of a broker are not judged."""
     early = np.zeros(len(reads.offset), np.bool_)
     for number, (at, mark) in context.known_marks.items():
         mine = np.flatnonzero(reads.part == number)
@@ -302,8 +301,8 @@ def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
     rows = np.flatnonzero(early)
     if not len(rows):
         return
-    for death in context.deaths:
-        near = np.abs(reads.read[rows] - death.at_us) <= 2 * context.slack_us
+    for end_us in context.ends_us.tolist():
+        near = np.abs(reads.read[rows] - end_us) <= 2 * context.slack_us
         rows = rows[~near]
     order = np.lexsort((reads.offset[rows], reads.read[rows], reads.consumer[rows], reads.part[rows]))
     rows = rows[order]
