@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -160,18 +160,20 @@ class Stage:
         self._leaving.callback(writer.close)
         return Client(reader, writer)
 
-    async def create(self, replicas: int, topic: str = TOPIC, **settings: str) -> None:
-        """Made by the controller; done when all brokers know the leader, the first one."""
+    async def create(self, replicas: int | Sequence[int], topic: str = TOPIC, **settings: str) -> None:
+        """Made by the controller; done when all brokers know the leader, the first of the replicas."""
+        if isinstance(replicas, int):
+            replicas = range(1, replicas + 1)
         client = await self.client(1)
         config = b"".join(
             raw.string(name.replace("_", ".")) + raw.string(value) for name, value in settings.items()
         )
-        assigned = b"".join(struct.pack(">i", number) for number in range(1, replicas + 1))
+        assigned = b"".join(struct.pack(">i", number) for number in replicas)
         body = (
             struct.pack(">i", 1)
             + raw.string(topic)
             + struct.pack(">ih", -1, -1)
-            + struct.pack(">iii", 1, 0, replicas)
+            + struct.pack(">iii", 1, 0, len(replicas))
             + assigned
             + struct.pack(">i", len(settings))
             + config
@@ -181,8 +183,8 @@ class Stage:
         fields = await client.answer()
         assert (fields.int32(), fields.string(), fields.int16()) == (1, topic, 0)
         tp = TopicPartition(topic, 0)
-        await until(lambda: self.nodes[1].leads(tp))
-        await until(lambda: all(tp in self.nodes[n].core.replicas for n in range(1, replicas + 1)))
+        await until(lambda: self.nodes[replicas[0]].leads(tp))
+        await until(lambda: all(tp in self.nodes[n].core.replicas for n in replicas))
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ from tidelog.core.broker import Broker
 from tidelog.core.effects import KeeperCall, Reply, Send, Stopped, WakeAt
 from tidelog.core.events import BrokerExited, BrokerRegistered, HighWatermarkAdvanced, TopicConfigured
 from tidelog.core.keeper_port import KeeperReply, SessionResumed, SessionStarted, WatchFired
-from tidelog.core.messages import ControlledShutdownResponse, FetchResponse, Message
+from tidelog.core.messages import ControlledShutdownResponse, FetchResponse, Message, UpdateMetadataRequest
 from tidelog.core.replication.leader import LeaderRole
 from tidelog.core.topic_messages import CreateTopicRequest, CreateTopicResponse
 from tidelog.core.types import NO_LEADER, BrokerEndpoint, BrokerId, InvariantViolation, TopicPartition
@@ -271,6 +271,8 @@ class Node:
     def _send(self, send: Send) -> None:
         if send.to == self.id:
             self.core.receive(self._local, send.message, self.now())
+            if isinstance(send.message, UpdateMetadataRequest):  # of the controller, which is this broker
+                self.peers.connections_changed()
         else:
             self.peers.send(send.to, send.message)
 
