@@ -184,6 +184,7 @@ def test_killed_processes_are_noticed_and_stopped_ones_are_not(board: Switchboar
         puppet.kill()
         assert first.ended() in ("end", "reset")
         assert second.ended() in ("end", "reset")
+        puppet.wait()  # a dying process may close its connections before the port where it listens
         assert attempt(board.route(1, 0), 10) == "refused"
     finally:
         puppet.kill()
