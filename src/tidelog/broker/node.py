@@ -295,7 +295,7 @@ class Node:
         self._wake_at = self._loop.call_at(at, self._wake)
 
     def _watermark_advanced(self, event: HighWatermarkAdvanced) -> None:
-        """``observe`` for the most frequent event, which nobody else needs."""
+        """``observe`` for the most frequent event, which nothing else needs."""
         self.metrics.watermark_advanced(event)
         if self.recorder is not None:
             self.recorder.record(event, self.now())

@@ -44,8 +44,8 @@ class Guards:
     KAFKA-8836): it may be in the keeper already, and an election may use it."""
 
     isr_write_lock: bool = True
-    """Where leaders write their ISR to the keeper themselves, nobody writes to the partition until the keeper
-    has answered: neither does a client, nor does a follower's fetch count (KAFKA-8836)."""
+    """Where leaders write their ISR to the keeper themselves, the partition waits for the keeper's answer: no
+    client writes to it, and no follower's fetch counts (KAFKA-8836)."""
 
     partition_version: bool = True
     """An ISR write names the version it was based on: a deposed leader's write fails."""

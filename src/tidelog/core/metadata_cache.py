@@ -86,8 +86,8 @@ class MetadataCache:
     def get(self, tp: TopicPartition) -> PartitionAssignment | None:
         return self.topics.get(tp.topic, {}).get(tp.partition)
 
-    def told(self, tp: TopicPartition) -> PartitionState | None:
-        """A partition's state as a client would be told it."""
+    def shown(self, tp: TopicPartition) -> PartitionState | None:
+        """A partition's state as Metadata shows it to clients."""
         partition = self.get(tp)
         return None if partition is None else self._as_told(partition.state)
 

@@ -199,7 +199,7 @@ class FollowerFetches:
     # ------------------------------------------------------------ answers
 
     def answer_for_one(self, flight: Flight, body: FetchedOne) -> FetchResponse | None:
-        """``answers`` for one partition; None if nobody waits for it any more."""
+        """``answers`` for one partition; None if the core does not wait for it any more."""
         if not self._arrived(flight):
             return None
         if flight.opens:

@@ -96,7 +96,7 @@ class LeaderRole:
         self.proposal: AlterIsrRequest | None = None
         self._proposals = 0
         self.is_locked = False
-        """The leader writes its ISR to the keeper, and nobody may write to the partition meanwhile."""
+        """The leader writes its ISR to the keeper, and no client may write to the partition meanwhile."""
         self._held: list[tuple[ProduceRequest | FetchRequest, ReplyTo]] = []
         """The requests that wait until it is no longer locked."""
         self.followers: dict[BrokerId, FollowerProgress] = known
@@ -445,7 +445,7 @@ class LeaderRole:
         self._unlock(now)
 
     def _unlock(self, now: Millis) -> None:
-        """The keeper has answered: whoever waited for that goes on, in the order in which they came."""
+        """The keeper has answered: those that waited for that go on, in the order in which they came."""
         if not self.is_locked:
             return
         self.is_locked = False

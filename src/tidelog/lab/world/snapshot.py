@@ -86,10 +86,10 @@ def _absent(world: World, tp: TopicPartition, broker: int) -> ReplicaState:
 
 def _believes(world: World, tp: TopicPartition, broker: int) -> dict[str, Any] | None:
     core = world.processes[broker].core
-    told = None if core is None else core.metadata.told(tp)
-    if told is None:
+    shown = None if core is None else core.metadata.shown(tp)
+    if shown is None:
         return None
-    return {"leader": told.leader, "leader_epoch": told.leader_epoch, "isr": told.isr}
+    return {"leader": shown.leader, "leader_epoch": shown.leader_epoch, "isr": shown.isr}
 
 
 def _replica(world: World, tp: TopicPartition, broker: int, *, inside: bool) -> ReplicaState:

@@ -9,8 +9,8 @@
 
 Nodes are named as in scenarios: broker ids, ``keeper``, names of clients. Faults live here, outside the
 processes under trial, which are exactly those that ship. The relays know Kafka's frames well enough to hold,
-deliver or drop a single message of a channel (``faults/places.py``), and rewrite the addresses that a client
-is told, so that it never finds a way past its relays. They suit any Kafka client and any Kafka.
+deliver or drop a single message of a channel (``faults/places.py``), and rewrite the addresses in the answers
+to a client, so that it never finds a way past its relays. They suit any Kafka client and any Kafka.
 
 Every method may be called from any thread and returns when its effect is there. The relays run in one event
 loop in a thread of their own.

@@ -98,7 +98,7 @@ def import_log_folders(
     if not any(tp != METADATA for _, tp in sizes):
         raise LogFolderError(f"{folders[0].path} holds no partition: give the log folders of brokers")
     # Log files are read first: one that cannot be read shall not be noticed after hours of copying.
-    told, strange = read_server_logs(files, source.zone)
+    logged, strange = read_server_logs(files, source.zone)
     refused = [path for path in strange if path in source.server_logs or len(strange) == len(files)]
     if refused:
         raise LogFolderError(f"{refused[0]} has no line like [2026-01-01 12:00:00,000] INFO …: leave it out")
@@ -106,7 +106,7 @@ def import_log_folders(
     try:
         importer = _Importer(evidence, source, folders, progress)
         importer.bring_in(sizes)
-        return importer.finish(told)
+        return importer.finish(logged)
     finally:
         evidence.release()
 
@@ -200,7 +200,7 @@ class _Importer:
 
     # ------------------------------------------------------------ tables
 
-    def finish(self, told: Happenings) -> ImportedCluster:
+    def finish(self, logged: Happenings) -> ImportedCluster:
         everything = [replica for replica in self._journal.done.values() if replica is not None]
         replicas = sorted(
             (each for each in everything if each.tp != METADATA),
@@ -208,7 +208,7 @@ class _Importer:
         )
         running = {f.broker for f in self._folders if not (f.stopped_cleanly or self._source.stopped)}
         self._moments = Moments(everything, {folder.broker for folder in self._folders} - running)
-        found = self._happenings(everything, told)
+        found = self._happenings(everything, logged)
         states = found.last_states()
         alone = found.ruled_alone()
         for replica in replicas:
@@ -236,7 +236,7 @@ class _Importer:
             writer.write(row)
         writer.close()
 
-    def _happenings(self, replicas: Sequence[Replica], told: Happenings) -> Happenings:
+    def _happenings(self, replicas: Sequence[Replica], logged: Happenings) -> Happenings:
         """The longest metadata log there is, and what log files say beyond it."""
         copies = [replica.folder for replica in replicas if replica.tp == METADATA]
         found = Happenings()
@@ -245,7 +245,7 @@ class _Importer:
             found.in_kraft = True
             for words in trouble:
                 self._evidence.manifest.lacks("a part of the metadata log", words)
-        found.merge(told)
+        found.merge(logged)
         return found
 
     def _gone(self, replicas: Sequence[Replica], states: dict[TopicPartition, State]) -> Iterator[Replica]:
