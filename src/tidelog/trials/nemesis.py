@@ -24,7 +24,7 @@ from tidelog.faults.targets import read_targets, said
 from tidelog.faults.testbed import FaultFailed, HealingTestbed
 
 _AT_ONCE_SECONDS: Final = 0.3
-"""What takes longer puts off what comes next."""
+"""What is done later than that puts off what comes next, so that no fault is much shorter than planned."""
 _POWER_BACK_SECONDS_MAX: Final = 60.0
 """At the end of a trial nothing is waited for any longer."""
 
@@ -101,14 +101,13 @@ class Nemesis:
         for moment in self._moments:
             if self._stop.wait(max(moment.at_ms / 1000 - (time.monotonic() - self._started), 0.0)):
                 return
-            began = time.monotonic()
             if moment.begins:
                 self._begin(moment.fault)
             elif moment.fault.number in self._active:
                 self._end(moment.fault)
-            took = time.monotonic() - began
-            if took > _AT_ONCE_SECONDS:
-                self._started += took
+            late = time.monotonic() - self._started - moment.at_ms / 1000
+            if late > _AT_ONCE_SECONDS:
+                self._started += late
 
     def _begin(self, fault: PlannedFault) -> None:
         row = {
