@@ -4,6 +4,7 @@ What ``expect`` lines can say is in the scenario files. Here is what they cannot
 what clients were answered and what brokers believed, as the documents behind the scenarios describe them.
 """
 
+import re
 import runpy
 from pathlib import Path
 
@@ -323,3 +324,10 @@ def test_the_reference_says_what_is_expected() -> None:
     reference = GUIDE.parent / "reference"
     made = runpy.run_path(str(reference / "make_scenarios.py"))["page"]()
     assert made == (reference / "scenarios.md").read_text("utf-8")
+
+
+def test_the_reference_has_every_scenario() -> None:
+    """In the order of the catalogue, and counted."""
+    page = (GUIDE.parent / "reference" / "scenarios.md").read_text("utf-8")
+    assert re.findall(r"^### (\S+)$", page, re.MULTILINE) == catalogue.names()
+    assert f"{len(catalogue.names())} scenarios" in page

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core import events as e
+from tidelog.core.reasons import ElectionKind
 from tidelog.core.types import NO_LEADER
 from tidelog.faults.step import Claim
 from tidelog.scenario.clients.events import Acknowledged, ClientError, RecordRead, SendFailed
@@ -58,6 +59,10 @@ def _is_broker_and_values(value: str) -> bool:
     return bool(colon) and is_number(broker)
 
 
+def _is_election(value: str) -> bool:
+    return value in _ELECTIONS
+
+
 # ---------------------------------------------------------------- tests
 
 
@@ -74,6 +79,10 @@ def _written(test: Callable[[e.PartitionStateWritten, str], bool]) -> Callable[[
 
 def _leader(event: e.PartitionStateWritten, value: str) -> bool:
     return event.state.leader == (NO_LEADER if value == "none" else int(value))
+
+
+def _election(event: e.PartitionStateWritten, value: str) -> bool:
+    return event.reason is ElectionKind(value)
 
 
 def _isr(event: e.PartitionStateWritten, value: str) -> bool:
@@ -132,11 +141,13 @@ def _log(replica: ReplicaState, values: str) -> bool:
     return ",".join(value for _, _, value in replica.records if value is not None) == values
 
 
+_ELECTIONS = tuple(kind.value for kind in ElectionKind)
 _BROKER = "a broker's number"
 _OFFSET = "a broker and an offset like 0:3"
 
 CLAIMS: dict[str, ClaimKind] = {
     "leader": ClaimKind("a broker's number or none", _is_broker_or_none, _written(_leader)),
+    "election": ClaimKind(f"one of {', '.join(_ELECTIONS)}", _is_election, _written(_election)),
     "epoch": ClaimKind("a leader epoch", is_number, _written(lambda v, n: v.state.leader_epoch == int(n))),
     "isr": ClaimKind("brokers like 0,1", _are_brokers, _written(_isr)),
     "drops": ClaimKind("brokers like 0,1", _are_brokers, _drops),
