@@ -150,6 +150,17 @@ def _with_refused(name: str, steps: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+COMPARED = {
+    "step": "client described_by controller controller_epoch live_brokers unfenced_brokers leader"
+    " leader_epoch partition_epoch isr elr last_known_elr recovering assigned replicas",
+    "client": "produce values acks err base_offset consume_from hw sees to broker",
+    "replica": "alive log epochs believes as_leader hw_as_leader hw_checkpoint clean_shutdown_file",
+}
+"""The fields of a recording that are compared, or say where a request went."""
+TOLD = {"step": "step action t", "client": "s", "replica": ""}
+"""And those that are not: numbers of steps, words, and seconds."""
+
+
 def recording_of(name: str) -> Any:
     return json.loads((RECORDINGS / f"{name}.json").read_text("utf-8"))
 
@@ -351,6 +362,8 @@ def _check_keeper(
         assert list(partition.isr) == recorded["isr"], where
     else:  # which of two followers enters first is chance
         assert sorted(partition.isr) == sorted(recorded["isr"]), where
+    if "unfenced_brokers" in recorded:
+        assert [b for b in now.live_brokers if b != 3] == recorded["unfenced_brokers"], where
     if "partition_epoch" in recorded:
         assert partition.partition_epoch == recorded["partition_epoch"], where
     if "elr" in recorded:

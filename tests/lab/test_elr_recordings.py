@@ -11,6 +11,7 @@ import pytest
 from tests.lab.recorded import SCHEDULES, name_of_error, recording_of
 from tests.lab.stories import Stage, partition, stage
 
+from tidelog.broker.apis.describe_topic_partitions import described
 from tidelog.core.messages import (
     CONSUMER,
     FetchRequest,
@@ -140,9 +141,29 @@ def check_replicas(replay: Replay, recorded: dict[str, Any]) -> None:
             assert found == told, f"broker {name}"
 
 
+def check_described(replay: Replay, recorded: dict[str, Any]) -> None:
+    """What DescribeTopicPartitions tells of the partition."""
+    then = recorded.get("described_by")
+    if then is None:
+        return  # there was no broker to ask
+    core = replay.stage.core(then["broker"])
+    partition = core.metadata.get(TP)
+    assert partition is not None
+    told = described(core.metadata, partition, tracked=True)
+    assert {
+        "broker": then["broker"],
+        "leader": told.leader_id,
+        "leader_epoch": told.leader_epoch,
+        "isr": told.isr_nodes,
+        "elr": told.eligible_leader_replicas,
+        "last_known_elr": told.last_known_elr,
+    } == then
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_answers_of_recorded_schedule(name: str) -> None:
-    """At each step every broker answers produce, fetch and list-offsets requests as Kafka 4.3.1 does."""
+    """At each step every broker answers produce, fetch, list-offsets and describe-topic-partitions as Kafka
+    4.3.1 does."""
     replay = Replay(name)
     for commands, recorded in zip(SCHEDULES[name].steps, recording_of(name)["steps"], strict=True):
         told = replay.play(commands)
@@ -152,3 +173,4 @@ def test_answers_of_recorded_schedule(name: str) -> None:
                 replay.give_up(*client["produce"])
         check_clients(replay, told, clients)
         check_replicas(replay, recorded["replicas"])
+        check_described(replay, recorded)

@@ -70,16 +70,16 @@ def handle(node: Node, request: Request) -> Steps[None]:
             break
         start = first.partition_index if name == first.topic_name else 0
         known = sorted(number for number in cache.topics[name] if number >= start)
-        described = DescribeTopicPartitionsResponseTopic(
+        answer = DescribeTopicPartitionsResponseTopic(
             name=name,
             topic_id=to_wire(cache.topic_id(name)),
             is_internal=name.startswith("__"),
             partitions=[],
             topic_authorized_operations=ON_TOPIC,
         )
-        response.topics.append(described)
+        response.topics.append(answer)
         for number in known[:left]:
-            described.partitions.append(_partition(cache, cache.topics[name][number], tracked))
+            answer.partitions.append(described(cache, cache.topics[name][number], tracked=tracked))
             yield
         if len(known) > left:
             response.next_cursor = Cursor(topic_name=name, partition_index=known[left])
@@ -92,8 +92,8 @@ def _refused(name: str, error: ErrorCode) -> DescribeTopicPartitionsResponseTopi
     return DescribeTopicPartitionsResponseTopic(error_code=error, name=name, partitions=[])
 
 
-def _partition(
-    cache: MetadataCache, partition: PartitionAssignment, tracked: bool
+def described(
+    cache: MetadataCache, partition: PartitionAssignment, *, tracked: bool
 ) -> DescribeTopicPartitionsResponsePartition:
     state, live = partition.state, cache.live_brokers
     return DescribeTopicPartitionsResponsePartition(
