@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidelog.core import events, keeper_paths
+from tidelog.core.broker_configs import Obey
 from tidelog.core.config import BrokerConfig
 from tidelog.core.context import Context, Effect
 from tidelog.core.controller.controller import Controller
@@ -58,6 +59,7 @@ from tidelog.core.replication.isr_proposals import IsrProposals
 from tidelog.core.replication.replica import Replica
 from tidelog.core.topic_configs import TopicConfigs
 from tidelog.core.topic_messages import (
+    AlterBrokerConfigRequest,
     AlterReassignmentRequest,
     AlterTopicConfigRequest,
     CreatePartitionsRequest,
@@ -170,6 +172,10 @@ class Broker:
             self._proposals.repeat()
         self.controller.connected(peer)
         self._departure.connected(peer)
+
+    def obey_settings(self, obey: Obey) -> None:
+        """The driver obeys settings that are changed while it runs, and is called at each change."""
+        self._configs.brokers.obey(obey)
 
     def keep_producer_ids(self) -> None:
         """Reserve producer ids before the first producer asks."""
@@ -317,6 +323,9 @@ class Broker:
     def _describe_config(self, request: DescribeTopicConfigRequest, sender: ReplyTo, _now: Millis) -> None:
         self._configs.describe(request, sender)
 
+    def _alter_broker(self, request: AlterBrokerConfigRequest, sender: ReplyTo, _now: Millis) -> None:
+        self._configs.brokers.alter(request, sender)
+
     def _init_producer_id(self, _request: InitProducerIdRequest, sender: ReplyTo, _now: Millis) -> None:
         self._producer_ids.init(sender)
 
@@ -415,6 +424,7 @@ _HANDLERS: dict[type, Callable[[Broker, Any, Any, Millis], None]] = {
     DeleteRecordsRequest: Broker._delete_records,
     AlterTopicConfigRequest: Broker._alter_config,
     DescribeTopicConfigRequest: Broker._describe_config,
+    AlterBrokerConfigRequest: Broker._alter_broker,
     InitProducerIdRequest: Broker._init_producer_id,
     MetadataRequest: Broker._describe,
     LeaderAndIsrRequest: Broker._control,

@@ -9,7 +9,8 @@
 ``/controller_epoch``                ``int``
 ``/isr_change_notification/…``       ``tuple[TopicPartition, ...]``, sequential
 ``/config/topics/T``                 ``dict[str, str]``: the settings that differ from the default
-``/config/changes/config_change_…``  ``str``: "topics/T", sequential
+``/config/brokers/N``                ``dict[str, str]``: settings of a running broker; ``<default>``: of all
+``/config/changes/config_change_…``  ``str``: "topics/T" or "brokers/N", sequential
 ``/admin/delete_topics/T``           None: the topic is to be deleted
 ``/latest_producer_id_block``        ``dict``: "version" 1, "broker", "block_start", "block_end" (inclusive)
 ==================================== =======================================================================
@@ -27,6 +28,8 @@ CONTROLLER_EPOCH = "/controller_epoch"
 ISR_NOTIFICATIONS = "/isr_change_notification"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+EVERY_BROKER = "<default>"
+"""In the place of a broker's number, as in Kafka."""
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
@@ -88,6 +91,11 @@ def partition_of(path: str) -> TopicPartition | None:
 
 def config_path(topic: str) -> str:
     return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(scope: str) -> str:
+    """``scope``: a broker's number, or ``EVERY_BROKER``."""
+    return f"{BROKER_CONFIGS}/{scope}"
 
 
 def deletion_path(topic: str) -> str:

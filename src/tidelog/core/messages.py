@@ -17,6 +17,8 @@ from typing import TypedDict
 from tidelog.core.assignments import NOT_MOVING, Reassignment
 from tidelog.core.log_port import UNBOUNDED, Batch
 from tidelog.core.topic_messages import (
+    AlterBrokerConfigRequest,
+    AlterBrokerConfigResponse,
     AlterReassignmentRequest,
     AlterReassignmentResponse,
     AlterTopicConfigRequest,
@@ -399,6 +401,8 @@ Message = (
     | AlterReassignmentResponse
     | ListReassignmentsRequest
     | ListReassignmentsResponse
+    | AlterBrokerConfigRequest
+    | AlterBrokerConfigResponse
     | AlterTopicConfigRequest
     | AlterTopicConfigResponse
     | DescribeTopicConfigRequest

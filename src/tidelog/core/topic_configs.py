@@ -17,7 +17,9 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Protocol
 
 from tidelog.core import events
+from tidelog.core.broker_configs import BROKERS, BrokerConfigs
 from tidelog.core.config import BrokerConfig
+from tidelog.core.config_changes import ATTEMPTS_MAX, TOO_MANY_CONFLICTS, altered, values_of, write
 from tidelog.core.context import Context
 from tidelog.core.effects import ReplyTo
 from tidelog.core.keeper_paths import (
@@ -28,7 +30,7 @@ from tidelog.core.keeper_paths import (
     name_of,
     topic_path,
 )
-from tidelog.core.keeper_port import Check, Children, Create, Delete, Get, Multi, Result, SetValue
+from tidelog.core.keeper_port import Check, Children, Delete, Get, Result
 from tidelog.core.keeper_tasks import KeeperClient, Procedure, Task, TaskQueue, Together
 from tidelog.core.topic_messages import (
     AlterTopicConfigRequest,
@@ -46,8 +48,6 @@ DIGITS_MAX = 1_000
 """A client cannot set a longer value. Python refuses to read thousands of digits."""
 NOTES_MAX = 100
 """The controller deletes half of the notifications when there are more than this."""
-ATTEMPTS_MAX = 20
-"""Attempts of a change that conflicts with others."""
 
 _TOPICS = "topics/"
 
@@ -81,6 +81,7 @@ class TopicConfigs:
         "_loaded",
         "_tasks",
         "_values",
+        "brokers",
     )
 
     def __init__(
@@ -94,6 +95,7 @@ class TopicConfigs:
         self._configure = configure
         self._is_controller = is_controller
         self._tasks = TaskQueue(keeper)
+        self.brokers = BrokerConfigs(ctx, self._tasks)
         self._values: dict[str, dict[str, str]] = {}
         """The settings in the keeper, by topic."""
         self._loaded = False
@@ -159,10 +161,12 @@ class TopicConfigs:
 
     def _load(self) -> Task:
         # The notifications first: later changes create new ones.
-        found = yield Together((Children(CONFIG_CHANGES, watch=True, values=False), Children(TOPIC_CONFIGS)))
-        notes, settings = found.value
+        notes_and_topics = (Children(CONFIG_CHANGES, watch=True, values=False), Children(TOPIC_CONFIGS))
+        found = yield Together((*notes_and_topics, *self.brokers.questions))
+        notes, settings, *of_brokers = found.value
         self._last_note = max((_number(path) for path in notes.nodes), default=-1)
         self.take_all(settings)
+        self.brokers.answered(of_brokers)
         self._loaded = True
 
     def _read_notes(self) -> Task:
@@ -175,10 +179,13 @@ class TopicConfigs:
         self._last_note = notes[-1][0]
         if gap:
             self.take_all((yield Children(TOPIC_CONFIGS)))
+            yield from self.brokers.read()
         else:
             entities = [str(found.nodes[path].value) for path in fresh]
             topics = [e[len(_TOPICS) :] for e in entities if e.startswith(_TOPICS)]
             yield from self._read(topics, known_only=True)
+            if any(e.startswith(BROKERS) for e in entities):
+                yield from self.brokers.read()
         if len(notes) > NOTES_MAX and self._is_controller():
             yield Together(tuple(Delete(path) for _, path in notes[: -NOTES_MAX // 2]))
 
@@ -189,7 +196,7 @@ class TopicConfigs:
             found = yield Together(tuple(Get(config_path(topic)) for topic in topics))
             for topic, settings in zip(topics, found.value, strict=True):
                 if settings.ok or topic in self._values or not known_only:
-                    self._take(topic, _values_of(settings))
+                    self._take(topic, values_of(settings))
 
     def take_all(self, settings: Result, topics: Iterable[str] = ()) -> None:
         """The settings of all topics that have some. ``topics``: also take note that these have no others."""
@@ -225,7 +232,7 @@ class TopicConfigs:
 
     def _alter(self, request: AlterTopicConfigRequest, reply_to: ReplyTo) -> Task:
         response = AlterTopicConfigResponse(
-            topic=request.topic, error=ErrorCode.REQUEST_TIMED_OUT, message="Too many conflicts."
+            topic=request.topic, error=ErrorCode.REQUEST_TIMED_OUT, message=TOO_MANY_CONFLICTS
         )
         for _ in range(ATTEMPTS_MAX):
             error = yield from self._try_to_alter(request)
@@ -244,19 +251,13 @@ class TopicConfigs:
         node, settings = found.value
         if not node.ok:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        before = _values_of(settings)
-        after = _altered(before, request)
+        before = values_of(settings)
+        after = altered(before, request.values, replace=request.replace)
         if after == before and settings.ok:
             return ErrorCode.NONE
-        path = config_path(topic)
-        result = yield Multi(
-            (
-                Check(topic_path(topic), node.value.stat.version),  # no settings without a topic
-                SetValue(path, after, settings.value.stat.version) if settings.ok else Create(path, after),
-                Create(CONFIG_CHANGE_PREFIX, f"{_TOPICS}{topic}", sequential=True),
-            )
-        )
-        return ErrorCode.NONE if result.ok else None
+        exists = Check(topic_path(topic), node.value.stat.version)  # no settings without a topic
+        written = yield from write(config_path(topic), settings, after, f"{_TOPICS}{topic}", exists)
+        return ErrorCode.NONE if written else None
 
     def describe(self, request: DescribeTopicConfigRequest, reply_to: ReplyTo) -> None:
         self._tasks.submit(
@@ -272,22 +273,8 @@ class TopicConfigs:
         error = ErrorCode.NONE if node.ok else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._ctx.reply(
             reply_to,
-            DescribeTopicConfigResponse(topic=request.topic, error=error, values=_values_of(settings)),
+            DescribeTopicConfigResponse(topic=request.topic, error=error, values=values_of(settings)),
         )
-
-
-def _altered(before: dict[str, str], request: AlterTopicConfigRequest) -> dict[str, str]:
-    after = {} if request.replace else dict(before)
-    for name, value in request.values.items():
-        if value is None:
-            after.pop(name, None)
-        else:
-            after[name] = value
-    return after
-
-
-def _values_of(settings: Result) -> dict[str, str]:
-    return (settings.value.value or {}) if settings.ok else {}
 
 
 def _number(path: str) -> int:

@@ -1,4 +1,4 @@
-"""Messages of administrators about topics: created, grown, deleted, moved, configured.
+"""Messages of administrators about topics: created, grown, deleted, moved, configured. And brokers' settings.
 
 Changes go to the controller; settings are read and changed through any broker. The rules of ``messages`` hold
 here.
@@ -132,3 +132,19 @@ class DescribeTopicConfigResponse:
     topic: str
     error: ErrorCode
     values: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class AlterBrokerConfigRequest:
+    """Change settings as in ``AlterTopicConfigRequest``. The caller has validated the values."""
+
+    scope: str
+    """A broker's number, or ``keeper_paths.EVERY_BROKER``."""
+    values: dict[str, str | None]
+    replace: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class AlterBrokerConfigResponse:
+    error: ErrorCode
+    message: str | None = None
