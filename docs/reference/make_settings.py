@@ -7,6 +7,7 @@ Run from the root of the tree:
 from itertools import groupby
 
 from tidelog.settings.broker import BROKER
+from tidelog.settings.dynamic import DYNAMIC
 from tidelog.settings.kinds import LONG_MAX
 from tidelog.settings.table import REQUIRED, Setting
 from tidelog.settings.topic import TOPIC
@@ -36,6 +37,16 @@ The default is the value of a broker's setting.
 | name | value | default | |
 |---|---|---|---|
 """
+OF_RUNNING_BROKERS = """
+## Of a running broker
+
+These are in no file. Admin clients and `kafka-configs` set them while brokers run, for one broker or for
+every broker (`--entity-default`); those of one broker win. They are kept in the keeper, and brokers obey them
+at once and after a restart. A broker refuses to change any other setting while it runs.
+
+| name | value | default | |
+|---|---|---|---|
+"""
 
 
 def row(setting: Setting) -> str:
@@ -56,8 +67,10 @@ def page() -> str:
         parts += [row(setting) + "\n" for setting in settings]
     parts.append(OF_TOPICS)
     for setting in TOPIC.values():
-        default = f"`{setting.broker_default}`"
+        default = f"`{setting.broker_default}`" if setting.broker_default else ""
         parts.append(f"| `{setting.name}` | {setting.kind.describes} | {default} | {setting.doc} |\n")
+    parts.append(OF_RUNNING_BROKERS)
+    parts += [row(setting) + "\n" for setting in DYNAMIC.values()]
     return "".join(parts)
 
 

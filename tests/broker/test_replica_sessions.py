@@ -17,6 +17,7 @@ from tidelog.broker.node import Node
 from tidelog.broker.peers.connection import PeerConnection
 from tidelog.broker.peers.fetching import Flight, FollowerFetches
 from tidelog.broker.replica_session import ReplicaSession
+from tidelog.broker.throttles import FollowerThrottle
 from tidelog.broker.topic_ids import to_wire
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest
@@ -30,6 +31,7 @@ from tidelog.core.types import (
     TopicId,
     TopicPartition,
 )
+from tidelog.settings.kinds import EVERY_REPLICA
 from tidelog.wire.api import Api, decode_request, encode_request
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages import fetch
@@ -288,11 +290,13 @@ class Line:
 class Following:
     def __init__(self) -> None:
         self.line = Line()
+        self.throttle = FollowerThrottle(BrokerId(2), lambda: 0)
         self.broker_epoch = BrokerEpoch(1)
         self.fetches = FollowerFetches(
             cast(PeerConnection, self.line),
             lambda: replication.fetch_header(BrokerId(2), self.broker_epoch, 500, 1 << 20),
             1 << 20,
+            self.throttle,
         )
 
     def want(self, topic: str, offset: int, epoch: int = 1, topic_id: TopicId = NO_TOPIC_ID) -> None:
@@ -414,6 +418,45 @@ def test_a_partition_in_a_new_epoch_goes_out_at_once_and_the_answer_before_is_fo
     assert (following.line.names(), following.line.forgets()) == ([("a", 3)], [])
     assert following.answer("a") == [("a", 5, 1)]
     assert following.answer("a") == [("a", 3, 2)]
+
+
+def test_a_partition_that_a_throttle_holds_back_leaves_and_returns_where_it_was() -> None:
+    """The other one goes on meanwhile. What the core gives up, or fetches again, is no longer held back."""
+
+    async def scene() -> None:
+        following = opened()
+        throttle = following.throttle
+        throttle.configure("a", EVERY_REPLICA)
+        throttle.quota.rate = 0
+        throttle.quota.add(1, 0)
+        assert following.answer("a", "b") == [("a", 5, 1), ("b", 0, 1)]
+        following.want("a", 9)
+        following.want("b", 7)
+        following.send()
+        assert (following.line.names(), following.line.forgets()) == ([("b", 7)], ["a"])
+        following.fetches.go_on()
+        following.send()
+        assert len(following.line.sent) == 3, "it still must wait"
+        throttle.quota.rate = 1
+        following.fetches.go_on()
+        following.send()
+        assert (following.line.names(), following.line.forgets()) == ([("a", 9)], [])
+        assert following.answer() == following.answer() == []
+        throttle.quota.rate = 0
+        for end in (following.fetches.give_up, lambda _: following.fetches.reconnected()):
+            following.want("a", 9, epoch=2)
+            assert following.fetches.held_back
+            end(partition("a"))
+            assert not following.fetches.held_back
+        following.want("a", 9, epoch=2)
+        throttle.quota.rate = 1
+        following.want("a", 3, epoch=3)
+        assert not following.fetches.held_back
+        following.send()
+        assert following.line.names() == [("a", 3)]
+        throttle.close()
+
+    asyncio.run(scene())
 
 
 def test_a_partition_that_is_answered_twice_is_never_taken_for_a_later_position() -> None:

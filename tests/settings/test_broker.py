@@ -342,5 +342,10 @@ def test_topics_have_what_a_broker_says_about_its_logs():
             "unclean.leader.election.enable=true\n"
         )
     )
-    unchanged = [name for name, text in LogConfig().texts().items() if changed[name] == text]
+    defaults = LogConfig().texts()
+    unchanged = [name for name, text in changed.items() if defaults[name] == text]
     assert unchanged == []
+    assert defaults.keys() - changed.keys() == {
+        "leader.replication.throttled.replicas",
+        "follower.replication.throttled.replicas",
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelog.settings.broker import BROKER, Flush
+from tidelog.settings.kinds import EVERY_REPLICA
 from tidelog.settings.table import SettingsError
 from tidelog.settings.topic import TOPIC, LogConfig
 
@@ -49,6 +50,21 @@ def test_what_the_policies_mean() -> None:
         ("min.cleanable.dirty.ratio", "2", "min.cleanable.dirty.ratio=2: expected a number from 0 to 1"),
         ("preallocate", "perhaps", "preallocate=perhaps: expected true or false"),
         ("compression.type", "rar", "compression.type=rar: expected one of producer, uncompressed"),
+        (
+            "leader.replication.throttled.replicas",
+            "0:1,2",
+            "leader.replication.throttled.replicas=0:1,2: expected partition:broker,… or *, not '2'",
+        ),
+        (
+            "follower.replication.throttled.replicas",
+            "0:1,*",
+            "follower.replication.throttled.replicas=0:1,*: expected partition:broker,… or *, not '*'",
+        ),
+        (
+            "follower.replication.throttled.replicas",
+            "-1:0",
+            "follower.replication.throttled.replicas=-1:0: expected partition:broker",
+        ),
         ("segment.byte", "1", "unknown topic setting segment.byte: did you mean segment.bytes?"),
         ("x" * 40_000, "1", "unknown topic setting " + "x" * 1_000),
         (
@@ -66,11 +82,31 @@ def test_what_cannot_be_is_refused(name: str, value: str, complaint: str) -> Non
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "shown"),
+    [
+        ("", (), ""),
+        ("*", EVERY_REPLICA, "*"),
+        ("0:1", ((0, 1),), "0:1"),
+        (" 0:1 ,, 12:3,0:1,", ((0, 1), (12, 3)), "0:1,12:3"),
+    ],
+)
+def test_throttled_replicas(text: str, value: object, shown: str) -> None:
+    """By partition and broker, or every one; of a topic with thousands of partitions, too."""
+    name = "leader.replication.throttled.replicas"
+    config = LogConfig.from_properties({name: text})
+    assert config.leader_replication_throttled_replicas == value
+    assert config.texts()[name] == shown
+    many = ",".join(f"{number}:1" for number in range(4_000))
+    assert len(LogConfig.from_properties({name: many}).leader_replication_throttled_replicas) == 4_000
+
+
 def test_every_setting_says_what_it_does() -> None:
     """DescribeConfigs shows the text. The broker's setting that is the default is of the same kind."""
     for setting in TOPIC.values():
         assert setting.doc.endswith((".", ",")), setting.name
-        assert BROKER[setting.broker_default].kind is setting.kind
+        if setting.broker_default:
+            assert BROKER[setting.broker_default].kind is setting.kind
 
 
 def test_values_stay_what_they_are() -> None:

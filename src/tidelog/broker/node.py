@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, Protocol, cast
@@ -29,7 +29,9 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.incident_log import Narration
 from tidelog.broker.metrics.counters import Metrics
 from tidelog.broker.peers.peers import Peers, StopFollowing
+from tidelog.broker.running_settings import RunningSettings
 from tidelog.broker.server import Server
+from tidelog.broker.throttles import Throttles
 from tidelog.broker.topic_settings import TopicSettings
 from tidelog.broker.wanted_topics import WantedTopics
 from tidelog.core.broker import Broker
@@ -79,6 +81,8 @@ class Node:
         self.storage = storage
         self.metrics = metrics
         self.topics = TopicSettings(topic_defaults(settings), storage)
+        self.running_settings = RunningSettings()
+        self.throttles = Throttles(self.id, self.now, self.has_in_sync)
         self.registered = asyncio.Event()
         self.informed = asyncio.Event()
         """Set when a controller has sent the metadata of the cluster."""
@@ -195,6 +199,7 @@ class Node:
 
     def close(self) -> None:
         self.peers.close()
+        self.throttles.follower.close()
         self.groups.close()
         self.observe(happened.ProcessStopped(self.failure or "asked to"))
         self.narration.tell(all_of_it=True)
@@ -310,11 +315,19 @@ class Node:
             self.groups.observe(event)
         elif isinstance(event, TopicConfigured):
             self.topics.configure(event.topic, event.values)
+            self.throttles.configure_topic(event.topic, self.topics.of(event.topic))
         elif isinstance(event, BrokerRegistered):
             self.registered.set()
         elif isinstance(event, BrokerExited):
             self.failure = "log truncation is not allowed"
             self._leave_because(self.failure)
+
+    def obey_settings(self, own: Mapping[str, str], of_every_broker: Mapping[str, str]) -> None:
+        """The settings that are changed at run time have changed."""
+        self.running_settings.configure(own, of_every_broker)
+        self.throttles.set_rates(self.running_settings.values)
+        texts = [f"{name}={text}" for name, text in self.running_settings.values.chosen().items()]
+        self.log.info("settings of the running broker: %s", ", ".join(texts) or "none")
 
     def recovered(self, found: Recovered) -> None:
         """Observe what recovery found in a log."""
@@ -384,6 +397,11 @@ class Node:
     def leads(self, tp: TopicPartition) -> bool:
         replica = self.core.replicas.get(tp)
         return replica is not None and isinstance(replica.role, LeaderRole)
+
+    def has_in_sync(self, tp: TopicPartition, follower: BrokerId) -> bool:
+        """Whether this broker leads the partition, and that follower is in sync."""
+        replica = self.core.replicas.get(tp)
+        return replica is not None and isinstance(replica.role, LeaderRole) and follower in replica.role.isr
 
     def create_topic(self, name: str) -> ErrorCode:
         """Ask the controller to create a topic that a client wants. Returns the error for the client: to ask

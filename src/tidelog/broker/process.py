@@ -203,6 +203,7 @@ async def assemble(
         guards=settings.guards(),
         registration=node.endpoint,
     )
+    node.core.obey_settings(node.obey_settings)
     node.core.ctx.unexpected = node.unexpected
     node.core.ctx.new_topic_id = random_topic_id
     node.core.ctx.stop_following = node.stop_following

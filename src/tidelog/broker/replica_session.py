@@ -13,6 +13,7 @@ Rules of the file:
   ``max_wait_ms``, or at the renewal. A fetch that is just parked waits for the next one, as in the lab: a
   follower's high watermark lags behind its leader's.
 * What the core answers while no request waits is kept for the next one, up to the size of an answer.
+* What a throttle holds back is put to the core again with the next request that comes when more may pass.
 * A partition leaves the session, and its fetch the core, when the follower says so: the follower has given it
   up, or waits before it tries again.
 * The session ends with the connection, or when no request came for ten seconds. The follower then fetches in
@@ -85,6 +86,7 @@ class ReplicaSession(FetchSession):
         "_bytes",
         "_deadline",
         "_due",
+        "_held_back",
         "_node",
         "_parked",
         "_ready",
@@ -119,6 +121,8 @@ class ReplicaSession(FetchSession):
         """Put to the core, and not answered."""
         self._ready: dict[TopicPartition, core.FetchResponse] = {}
         """Answered by the core, for the next answer."""
+        self._held_back: dict[TopicPartition, None] = {}
+        """Answered by the core, but a throttle does not let the records pass. To be put to it again."""
         self._bytes = 0
         """Of the records in ``_ready``."""
         self._request: Request | None = None
@@ -144,6 +148,7 @@ class ReplicaSession(FetchSession):
             and self._request is None
             and len(due) == (tp in due)
             and not self._away
+            and not self._held_back
             and not self.by_id
             and named.min_bytes > 0
             and named.max_wait_ms > 0
@@ -181,6 +186,7 @@ class ReplicaSession(FetchSession):
         due, parked = list(self._due), list(self._parked) if now >= self._renewal_at else None
         self._due |= self._away
         self._away = {}
+        due += self._let_through()
         for tp in due:
             if tp in self._due:
                 del self._due[tp]
@@ -200,7 +206,21 @@ class ReplicaSession(FetchSession):
         if self._timer is None:
             self._wait()
 
+    def _let_through(self) -> list[TopicPartition]:
+        """What was held back and is due now."""
+        holds_back = self._node.throttles.leader.holds_back
+        due = [tp for tp in self._held_back if not holds_back(tp, self._replica)]
+        for tp in due:
+            del self._held_back[tp]
+            self._due[tp] = None
+        return due
+
     def _ask(self, tp: TopicPartition, now: Millis) -> None:
+        throttle = self._node.throttles.leader
+        full = self._bytes >= self._budget or (
+            # One batch is read, and does not pass. The core learns the position, as from any fetch.
+            throttle.topics and throttle.holds_back(tp, self._replica)
+        )
         part = self.partitions[tp]
         self._parked[tp] = None
         self._node.core.receive(
@@ -212,7 +232,7 @@ class ReplicaSession(FetchSession):
                 LeaderEpoch(part.epoch),
                 core.FOREVER,
                 self._broker_epoch,
-                part.max_bytes if self._bytes < self._budget else 0,
+                0 if full else part.max_bytes,
                 part.replica_start,
                 topic_id=from_wire(self.topic_ids.get(tp.topic, NO_UUID)),
             ),
@@ -254,6 +274,10 @@ class ReplicaSession(FetchSession):
         elif batches:
             if self._bytes >= self._budget > 0:
                 self._due[tp] = None
+                return
+            throttle = self._node.throttles.leader
+            if throttle.topics and not throttle.passes(response, self._replica):
+                self._held_back[tp] = None
                 return
             self._bytes += bytes_of(response)
         if not part.answer(response, has_records=bool(batches)):
@@ -376,6 +400,7 @@ class ReplicaSession(FetchSession):
     def left(self, tp: TopicPartition) -> None:
         self._due.pop(tp, None)
         self._away.pop(tp, None)
+        self._held_back.pop(tp, None)
         if tp in self._parked:
             del self._parked[tp]
             self._node.core.withdraw_fetch(self, tp)
@@ -394,7 +419,7 @@ class ReplicaSession(FetchSession):
         self._refuse(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         for tp in self._parked:
             self._node.core.withdraw_fetch(self, tp)
-        self._parked, self._due, self._ready = {}, {}, {}
+        self._parked, self._due, self._ready, self._held_back = {}, {}, {}, {}
 
     def _refuse(self, error: ErrorCode) -> None:
         request, self._request = self._request, None

@@ -10,11 +10,14 @@ import re
 from collections.abc import Mapping
 from enum import Enum, IntEnum
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
+TEXT_LENGTH_MAX = 1_000
+"""Maximum length of a name, and of most values, because every broker keeps them in memory."""
 
+_REPLICA = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
 _INTEGER = re.compile(r"-?[0-9]+")
 _ENDPOINT = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:/\s]*)):(?P<port>\d{1,5})")
 _LISTENER = re.compile(r"(?P<name>\w+)://(?P<rest>\S*)")
@@ -38,6 +41,8 @@ class Kind(Generic[T]):
     describes: str
     """The kind in a word or two, for tables."""
     type: KafkaType = KafkaType.STRING
+    length_max = TEXT_LENGTH_MAX
+    """Of a text."""
 
     def parse(self, text: str) -> T:
         """Parse a text without blanks around it. The message of a ``ValueError`` completes
@@ -166,6 +171,34 @@ class Listed(Kind[tuple[T, ...]]):
 
     def show(self, value: tuple[T, ...]) -> str:
         return ",".join(map(self.kind.show, value))
+
+
+Replicas = tuple[tuple[int, int], ...]
+"""By partition and broker."""
+EVERY_REPLICA: Final[Replicas] = ((-1, -1),)
+
+
+class ReplicaList(Kind[Replicas]):
+    """Replicas of a topic: `0:1,0:2` are those of partition 0 on the brokers 1 and 2, `*` is every one."""
+
+    describes = "partition:broker,… or *"
+    type = KafkaType.LIST
+    length_max = 32_000
+    """Of a topic with some thousand partitions. A text on the wire may have 32,767 bytes."""
+
+    def parse(self, text: str) -> Replicas:
+        if text == "*":
+            return EVERY_REPLICA
+        replicas: dict[tuple[int, int], None] = {}
+        for part in filter(None, map(str.strip, text.split(","))):
+            if not _REPLICA.fullmatch(part):
+                raise ValueError(f"expected {self.describes}, not {part!r}")
+            partition, broker = part.split(":")
+            replicas[int(partition), int(broker)] = None
+        return tuple(replicas)
+
+    def show(self, value: Replicas) -> str:
+        return "*" if value == EVERY_REPLICA else ",".join(f"{part}:{broker}" for part, broker in value)
 
 
 # ---------------------------------------------------------------- addresses and paths

@@ -36,7 +36,8 @@ REQUIRED: Final = Required()
 
 
 class Setting:
-    """One row. ``broker_default`` names the broker's setting that is the default of a topic's setting."""
+    """One row. ``broker_default`` names the broker's setting that is the default of a topic's setting; most
+    have one."""
 
     __slots__ = ("attribute", "broker_default", "default", "doc", "group", "kind", "name")
 
@@ -80,6 +81,8 @@ class ConfigSource(IntEnum):
     """The source of a value, numbered as on the wire."""
 
     TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT = 3
     BROKER = 4
     DEFAULT = 5
 
@@ -95,7 +98,7 @@ class Described(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        return self.source is not ConfigSource.TOPIC
+        return self.source in (ConfigSource.BROKER, ConfigSource.DEFAULT)
 
 
 class SettingsTable(dict[str, Setting]):

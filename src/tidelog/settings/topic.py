@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tidelog.settings.broker import BROKER, Flush, Settings
+from tidelog.settings.kinds import TEXT_LENGTH_MAX, ReplicaList, Replicas
 from tidelog.settings.table import SettingsError, Values, row
-
-TEXT_LENGTH_MAX = 1_000
-"""Maximum length of a name or a value, because every broker keeps them in memory."""
 
 _WEEK_MS = 7 * 86_400_000
 
@@ -51,7 +49,19 @@ class LogConfig(Values, noun="topic setting"):
         "With tidelog.flush=interval: sync when the oldest unsynced record has waited for this time.",
         default=BROKER["log.flush.scheduler.interval.ms"].default,
     )
+    follower_replication_throttled_replicas: Replicas = row(
+        ReplicaList(),
+        (),
+        "Replicas, as `0:1,0:2` by partition and broker, that fetch no more than the broker's "
+        "`follower.replication.throttled.rate` until they are in sync; `*`: all.",
+    )
     index_interval_bytes: int = _like("log.index.interval.bytes", "Bytes of log per index entry.")
+    leader_replication_throttled_replicas: Replicas = row(
+        ReplicaList(),
+        (),
+        "Replicas that, as leaders, send no more than the broker's `leader.replication.throttled.rate` to "
+        "replicas that are not in sync; `*`: all.",
+    )
     max_compaction_lag_ms: int = _like(
         "log.cleaner.max.compaction.lag.ms",
         "Roll and compact when a record has waited for this time, however small the dirty share.",
@@ -111,8 +121,9 @@ class LogConfig(Values, noun="topic setting"):
         for name, text in {**(defaults or {}), **values}.items():
             if name not in TOPIC:
                 raise SettingsError(TOPIC.unknown(name[:TEXT_LENGTH_MAX]))
-            if len(text) > TEXT_LENGTH_MAX:
-                long = f"a value of {len(text)} characters: expected at most {TEXT_LENGTH_MAX}"
+            most = TOPIC[name].kind.length_max
+            if len(text) > most:
+                long = f"a value of {len(text)} characters: expected at most {most}"
                 raise SettingsError(f"{name}: {long}")
             parsed[TOPIC[name].attribute] = TOPIC.parse(name, text)
         return cls(**parsed)
@@ -148,4 +159,4 @@ def topic_defaults(settings: Settings) -> dict[str, str]:
         "log.roll.ms": str(settings.roll_ms),
         "log.flush.interval.ms": str(settings.flush_ms),
     }
-    return {name: values[setting.broker_default] for name, setting in TOPIC.items()}
+    return {name: values[setting.broker_default] for name, setting in TOPIC.items() if setting.broker_default}

@@ -1,8 +1,9 @@
-"""DescribeConfigs (32): the settings of topics and of this broker.
+"""DescribeConfigs (32): the settings of topics, of this broker, and of every broker.
 
-Behaviour: a topic's settings with the source of each value: the topic, this broker's file, or the default. A
-broker's settings are read-only: they are changed in its file. A resource named twice is described once, so
-that the size of the answer is bounded.
+Behaviour: each setting with the source of its value. Of a topic: the topic, this broker's file, or the
+default. Of this broker: what was set for it or for every broker at run time, its file, or the default; what
+is in the file is read-only. Of every broker (the empty name), as in Kafka: only what is set. A resource that
+is named twice is described once, so that the size of the answer is bounded.
 Not done: synonyms beyond the source itself, broker loggers.
 """
 
@@ -67,11 +68,21 @@ def handle(node: Node, request: Request) -> Steps[None]:
 
             gather.ask(node, topic_messages.DescribeTopicConfigRequest(topic=resource.resource_name), fill)
         elif resource.resource_type == BROKER and resource.resource_name in ("", str(node.id)):
-            result.configs = _listed(node.described_settings(), resource, body, read_only=True)
+            result.configs = _of_broker(node, resource, body)
         else:
             result.error_code = ErrorCode.INVALID_REQUEST
             result.error_message = f"Ask broker {resource.resource_name[:100]} itself, or for a topic."
     gather.asked_all()
+
+
+def _of_broker(
+    node: Node, resource: DescribeConfigsResource, body: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    running = node.running_settings
+    if not resource.resource_name:
+        return _listed(running.described_for_every_broker(), resource, body, read_only=False)
+    of_file = _listed(node.described_settings(), resource, body, read_only=True)
+    return of_file + _listed(running.described(), resource, body, read_only=False)
 
 
 def _listed(

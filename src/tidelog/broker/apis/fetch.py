@@ -17,6 +17,7 @@ Not done: the diverging epoch in the answer (followers send OffsetForLeaderEpoch
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,7 @@ class PendingFetch:
         "_failed",
         "_finishing",
         "_from_any_replica",
+        "_held_back",
         "_min_bytes",
         "_node",
         "_parked",
@@ -213,6 +215,8 @@ class PendingFetch:
         """Some parts have not been sent to the core yet."""
         self._bytes = 0
         self._failed = False
+        self._held_back = False
+        """A throttle does not let records pass: a follower waits, as if there were none."""
         self._finishing = False
         self._done = False
         self._parked: dict[TopicPartition, FetchPartition] = {}
@@ -297,8 +301,18 @@ class PendingFetch:
 
     def asked_all(self) -> None:
         self._asking = False
-        if not self._parked or self._enough or self._deadline <= self._node.now():
+        if self._enough or not self._waits or self._deadline <= self._node.now():
             self.finish()
+        elif self._held_back:
+            asyncio.get_running_loop().call_at(self._deadline / 1000, self._waited)
+
+    @property
+    def _waits(self) -> bool:
+        return bool(self._parked) or self._held_back
+
+    def _waited(self) -> None:
+        self.finish()
+        self._node.settle()
 
     # ------------------------------------------------------------ answers
 
@@ -313,6 +327,9 @@ class PendingFetch:
         if response.preferred != NO_LEADER:
             self._min_bytes = 0  # a consumer that is to read elsewhere does not wait here
         batches = response.batches
+        if batches and self._replica >= 0 and self._is_held_back(response):
+            self._held_back = True
+            batches = ()
         if batches and (self._bytes < self._budget or not self._bytes):
             self._bytes += bytes_of(response)
             self._batches.setdefault(tp, []).extend(batches)
@@ -323,8 +340,12 @@ class PendingFetch:
                 return
         if self._finishing:
             self._respond_if_complete()
-        elif self._enough or not self._parked or self._node.now() >= self._deadline:
+        elif self._enough or not self._waits or self._node.now() >= self._deadline:
             self._node.when_settled(self.finish)
+
+    def _is_held_back(self, response: core.FetchResponse) -> bool:
+        throttle = self._node.throttles.leader
+        return bool(throttle.topics) and not throttle.passes(response, self._replica)
 
     def finish(self) -> None:
         """Answer now. Parked parts are released and add what they have. If not all parts have been sent to

@@ -135,6 +135,9 @@ _TOO_LATE: dict[type, Callable[[Any], Message]] = {
     topic_messages.DescribeTopicConfigRequest: lambda q: topic_messages.DescribeTopicConfigResponse(
         topic=q.topic, error=_TIMED_OUT
     ),
+    topic_messages.AlterBrokerConfigRequest: lambda _: topic_messages.AlterBrokerConfigResponse(
+        error=_TIMED_OUT, message=_KEEPER_AWAY
+    ),
     core.InitProducerIdRequest: lambda _: core.InitProducerIdResponse(error=TRY_AGAIN),
 }
 """The answers after the deadline. Only these questions may have a deadline."""

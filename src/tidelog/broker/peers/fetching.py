@@ -13,6 +13,7 @@ Rules of the file:
 * The id of a topic is named with its first partition, and when it changes: the session keeps it.
 * A partition that the core has not fetched again after an answer leaves the session with the next request:
   the core waits before it tries again, or follows another leader. One that the core gives up leaves at once.
+* A partition that a throttle holds back leaves the session, too, until more may pass.
 * An answer belongs to the request as it was sent. A partition that was named again since then, with another
   epoch, is answered for its former position, and the core drops it.
 * On an error of the session everything that is unanswered is fetched in full. After a reconnect the core
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 
 from tidelog.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from tidelog.broker.peers.connection import PeerConnection
+from tidelog.broker.throttles import FollowerThrottle
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest, FetchResponse
 from tidelog.core.types import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId, TopicPartition
@@ -53,12 +55,19 @@ class Flight:
 
 class FollowerFetches:
     def __init__(
-        self, line: PeerConnection, header: Callable[[], fetch.FetchRequest], max_bytes: int
+        self,
+        line: PeerConnection,
+        header: Callable[[], fetch.FetchRequest],
+        max_bytes: int,
+        throttle: FollowerThrottle,
     ) -> None:
         """``header`` makes a request without partitions, ``max_bytes`` is the limit for each of them."""
         self._line = line
         self._header = header
         self._max_bytes = max_bytes
+        self._throttle = throttle
+        self.held_back: Fetches = {}
+        """What a throttle does not let the core fetch now."""
         self._due: Fetches = {}
         self._known: Fetches = {}
         """The content of the session, as the leader has it after the last request."""
@@ -79,10 +88,23 @@ class FollowerFetches:
     # ------------------------------------------------------------ what the core wants
 
     def want(self, request: FetchRequest) -> None:
+        if self._throttle.topics and self._throttle.delays(request):
+            self.give_up(request.tp)
+            self.held_back[request.tp] = request
+            return
+        if self.held_back:
+            self.held_back.pop(request.tp, None)
         self._due[request.tp] = request
+
+    def go_on(self) -> None:
+        """Fetch what was held back, as far as the throttle allows."""
+        held_back, self.held_back = self.held_back, {}
+        for request in held_back.values():
+            self.want(request)
 
     def give_up(self, tp: TopicPartition) -> None:
         """The core does not follow this leader any more, or not in this epoch."""
+        self.held_back.pop(tp, None)
         self._due.pop(tp, None)
         if tp in self._known:
             self._gone[tp] = None
@@ -97,6 +119,7 @@ class FollowerFetches:
     def reconnected(self) -> None:
         """What was under way is lost, and the core repeats its requests."""
         self._flights.clear()
+        self.held_back = {}
         self.forget()
 
     # ------------------------------------------------------------ requests

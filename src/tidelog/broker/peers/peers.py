@@ -49,6 +49,7 @@ class Peers:
         self._peers: dict[BrokerId, _Peer] = {}
         self.due: dict[BrokerId, None] = {}
         """Peers to which a fetch may be due."""
+        node.throttles.follower.go_on = self._go_on
 
     def send(self, to: BrokerId, message: Message) -> None:
         peer = self._peers.get(to)
@@ -79,6 +80,14 @@ class Peers:
         for broker in due:
             self._peers[broker].following.send(waiting=waiting)
 
+    def _go_on(self) -> None:
+        """Fetch what a throttle held back, as far as it allows now."""
+        for broker, peer in self._peers.items():
+            if peer.following.held_back:
+                peer.following.go_on()
+                self.due[broker] = None
+        self._node.settle()
+
     def connections_changed(self) -> None:
         """The metadata changed: peers may have returned, perhaps at another address."""
         for peer in self._peers.values():
@@ -103,7 +112,10 @@ class _Peer:
         )
         self.fetches = PeerConnection(self._endpoint, self._fetch_answered, self._reconnected, self._troubled)
         self.following = FollowerFetches(
-            self.fetches, self._fetch_header, node.settings.replica_fetch_max_bytes
+            self.fetches,
+            self._fetch_header,
+            node.settings.replica_fetch_max_bytes,
+            node.throttles.follower,
         )
         self._in_trouble = False
         self._relief: asyncio.TimerHandle | None = None
@@ -160,12 +172,17 @@ class _Peer:
             self._command_answered(asked, body)
             return
         node = self._node
+        throttle = node.throttles.follower
         if isinstance(body, FetchedOne):
             response = self.following.answer_for_one(asked, body)
             if response is not None:
+                if throttle.topics:
+                    throttle.fetched(response)
                 node.answered(self._broker, response)
         else:
             for response in self.following.answers(asked, body):
+                if throttle.topics:
+                    throttle.fetched(response)
                 node.answered(self._broker, response)
         node.peers.fetch_answered(self._broker)
         node.settle()
