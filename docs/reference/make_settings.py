@@ -42,7 +42,8 @@ OF_RUNNING_BROKERS = """
 
 These are in no file. Admin clients and `kafka-configs` set them while brokers run, for one broker or for
 every broker (`--entity-default`); those of one broker win. They are kept in the keeper, and brokers obey them
-at once and after a restart. A broker refuses to change any other setting while it runs.
+at once and after a restart. A broker refuses to change any other setting while it runs. For a move,
+`tidelog topics reassign --throttle` sets them ([move partitions](../guide/cluster.md#move-partitions)).
 
 | name | value | default | |
 |---|---|---|---|

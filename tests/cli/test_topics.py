@@ -16,6 +16,10 @@ from tests.cli.clusters import eventually
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
+from tidelog.kafka_client.admin import Admin
+from tidelog.kafka_client.blocking import Client
+from tidelog.wire.api import Api
+from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 pytestmark = pytest.mark.slow
 
@@ -188,12 +192,82 @@ def test_a_topic_is_moved_to_other_brokers(topics: Topics, name: str):
     assert said(topics("reassign", name, "-r", "2", "-p", "1")) == f"moved 1 partition of {name} to 2\n"
 
 
+def throttles(topics: Topics, name: str) -> tuple[dict[str, str], dict[int, set[str]]]:
+    """What the topic has, and which rates each broker has."""
+    with Admin(topics.servers) as admin:
+        (view,) = admin.topics([name])
+        admin.add_settings([view])
+        return view.settings, {
+            broker.node_id: _set_at_run_time(broker.host, broker.port, broker.node_id)
+            for broker in admin.metadata([]).brokers
+        }
+
+
+def _set_at_run_time(host: str, port: int, broker: int) -> set[str]:
+    resource = DescribeConfigsResource(resource_type=4, resource_name=str(broker), configuration_keys=None)
+    with Client(host, port) as client:
+        answer = client.ask(Api.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=[resource]))
+    entries = answer.results[0].configs
+    return {f"{entry.name}={entry.value}" for entry in entries if entry.config_source == 2}
+
+
+def test_a_throttle_is_set_for_a_move_and_removed_after_it(topics: Topics, name: str):
+    """The replicas that have the records are throttled as leaders, the new ones as followers."""
+    topics("create", name, "-p", "2", "-r", "1")
+    assert said(topics("reassign", name, "-r", "1")) == f"moved 2 partitions of {name} to 1\n"
+    during = said(topics("reassign", name, "-r", "2", "-p", "1", "--throttle", "5k", "--wait", "0"))
+    assert during.splitlines() == [
+        f"throttled {name}: 5,000 bytes a second from and to each of the brokers 1,2",
+        f"moving 1 partition of {name} to 2",
+        f"then remove the throttle: tidelog topics reassign {name} --unthrottle",
+    ]
+    rates = {"leader.replication.throttled.rate=5000", "follower.replication.throttled.rate=5000"}
+    assert throttles(topics, name) == (
+        {"leader.replication.throttled.replicas": "1:1", "follower.replication.throttled.replicas": "1:2"},
+        {1: rates, 2: rates, 3: set()},
+    )
+    eventually(lambda: topics("describe", name, "--json").json[0]["partitions"][1]["replicas"] == [2])
+    assert said(topics("reassign", name, "-r", "2,3", "--throttle", "1G")).splitlines() == [
+        f"throttled {name}: 1,000,000,000 bytes a second from and to each of the brokers 1,2,3",
+        f"moved 2 partitions of {name} to 2,3",
+        f"removed the throttle of {name}",
+    ]
+    assert throttles(topics, name) == ({}, {1: set(), 2: set(), 3: set()})
+
+
+def test_rates_stay_while_another_topic_is_throttled(topics: Topics, name: str):
+    """A move that is refused leaves no throttle; nor does one that copies nothing set any."""
+    other = f"{name}-other"
+    for topic in (name, other):
+        topics("create", topic, "-p", "1", "-r", "1")
+        topics("reassign", topic, "-r", "1")
+    topics("reassign", other, "-r", "3", "--throttle", "1G", "--wait", "0")
+    assert "INVALID_REPLICA_ASSIGNMENT" in refused(topics("reassign", name, "-r", "2,99", "--throttle", "5k"))
+    assert throttles(topics, name)[0] == {}
+    kept = f"removed the throttle of {name}; the brokers keep their rates for {other}\n"
+    assert said(topics("reassign", name, "--unthrottle")) == kept
+    assert throttles(topics, other)[1][3] != set()
+    assert said(topics("reassign", other, "--unthrottle")) == f"removed the throttle of {other}\n"
+    assert throttles(topics, other) == ({}, {1: set(), 2: set(), 3: set()})
+    assert (
+        said(topics("reassign", name, "-r", "1", "--throttle", "5k")) == f"moved 1 partition of {name} to 1\n"
+    )
+
+
 def test_a_move_that_cannot_be_is_refused(topics: Topics, name: str):
     topics("create", name, "-p", "1", "-r", "1")
     for arguments, words in (
         ((), "--replicas N,N… or --cancel"),
         (("-r", "1", "--cancel"), "--replicas N,N… or --cancel"),
         (("-r", "one"), "--replicas: brokers' numbers"),
+        (
+            ("-r", "1", "--throttle", "fast"),
+            "--throttle: bytes a second like 500000, 500k or 10M, and not 'fast'",
+        ),
+        (("-r", "1", "--throttle", "0"), "--throttle: bytes a second"),
+        (("--cancel", "--throttle", "1"), "leave it out with --cancel"),
+        (("-r", "1", "--unthrottle"), "--unthrottle stands alone"),
+        (("--throttle", "1"), f"no partition of {name} is being moved"),
         (("-r", "1,1"), "INVALID_REPLICA_ASSIGNMENT"),
         (("-r", "99"), "INVALID_REPLICA_ASSIGNMENT"),
         (("--cancel",), f"no partition of {name} is being moved"),

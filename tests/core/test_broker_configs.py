@@ -7,7 +7,12 @@ from tests.core.administrator import Administrator
 
 from tidelog.core import keeper_paths, topic_configs
 from tidelog.core.keeper_port import Create, Multi
-from tidelog.core.topic_messages import AlterBrokerConfigRequest, AlterBrokerConfigResponse
+from tidelog.core.topic_messages import (
+    AlterBrokerConfigRequest,
+    AlterBrokerConfigResponse,
+    AlterTopicConfigRequest,
+    AlterTopicConfigResponse,
+)
 from tidelog.wire.errors import ErrorCode
 
 EVERY = keeper_paths.EVERY_BROKER
@@ -54,6 +59,23 @@ def test_a_broker_hears_of_its_own_settings_and_of_those_of_every_broker() -> No
     assert cluster.obeyed[2] == ({"c": "4"}, {"a": "3"})
     assert cluster.admin.value("/config/brokers/2") == {"c": "4"}
     assert cluster.admin.value("/config/brokers/<default>") == {"a": "3"}
+
+
+def test_a_change_is_answered_when_the_broker_knows_the_changes_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of topics as well, whenever their notifications would arrive: here never."""
+    cluster = Obedient()
+    admin = cluster.admin
+    admin.create("t")
+    core = admin.core(2)
+    monkeypatch.setattr(topic_configs.TopicConfigs, "changed", lambda _: None)
+    alter = AlterTopicConfigRequest(topic="t", values={"min.insync.replicas": "2"})
+    assert admin.ask(alter, AlterTopicConfigResponse, to=1).error is ErrorCode.NONE
+    assert core.ctx.topic_config("t").min_insync_replicas == 1
+    cluster.alter("2", {"a": "1"}, to=2)
+    assert core.ctx.topic_config("t").min_insync_replicas == 2
+    assert cluster.obeyed == {2: ({"a": "1"}, {})}
 
 
 def test_to_remove_what_is_not_set_writes_nothing() -> None:

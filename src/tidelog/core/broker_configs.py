@@ -3,6 +3,9 @@
 They are in ``/config/brokers/N`` and ``/config/brokers/<default>``. Their changes are notified with those of
 topics; ``topic_configs.py`` decides when to read. The core itself obeys none of them: it passes them to a
 driver that asks for them. For others, such as the simulator, it reads nothing.
+
+A change is answered when this broker has heard of it, and of all changes before it, also of topics. So a tool
+that names the throttled replicas of a topic, and then sets the rate of each broker, can begin to move them.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ Obey = Callable[[Mapping[str, str], Mapping[str, str]], None]
 
 
 class BrokerConfigs:
-    __slots__ = ("_ctx", "_obey", "_own", "_tasks", "_values")
+    __slots__ = ("_ctx", "_hear", "_obey", "_own", "_tasks", "_values")
 
-    def __init__(self, ctx: Context, tasks: TaskQueue) -> None:
+    def __init__(self, ctx: Context, tasks: TaskQueue, hear: Callable[[], Task]) -> None:
+        """``hear`` reads what was changed."""
         self._ctx = ctx
         self._tasks = tasks
+        self._hear = hear
         self._obey: Obey | None = None
         self._own = str(ctx.broker)
         self._values: dict[str, dict[str, str]] = {self._own: {}, EVERY_BROKER: {}}
@@ -48,19 +53,17 @@ class BrokerConfigs:
 
     def answered(self, answers: Sequence[Result]) -> None:
         """The answers to ``questions``."""
-        if answers:
-            self._take(dict(zip(self._values, map(values_of, answers), strict=True)))
+        if answers and self._obey is not None:
+            before = self._values
+            self._values = dict(zip(before, map(values_of, answers), strict=True))
+            if self._values != before:
+                self._obey(self._values[self._own], self._values[EVERY_BROKER])
 
     def read(self) -> Task:
         questions = self.questions
         if questions:
             found = yield Together(questions)
             self.answered(found.value)
-
-    def _take(self, values: dict[str, dict[str, str]]) -> None:
-        before, self._values = self._values, {**self._values, **values}
-        if self._values != before and self._obey is not None:
-            self._obey(self._values[self._own], self._values[EVERY_BROKER])
 
     # ------------------------------------------------------------ changes
 
@@ -79,8 +82,8 @@ class BrokerConfigs:
             before = values_of(settings)
             after = altered(before, request.values, replace=request.replace)
             if after == before or (yield from write(path, settings, after, f"{BROKERS}{request.scope}")):
-                if request.scope in self._values:
-                    self._take({request.scope: after})  # who asks this broker next finds the change
+                if self._obey is not None:
+                    yield from self._hear()
                 self._answer(reply_to, ErrorCode.NONE)
                 return
         self._answer(reply_to, ErrorCode.REQUEST_TIMED_OUT, TOO_MANY_CONFLICTS)

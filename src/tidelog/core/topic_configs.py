@@ -95,7 +95,7 @@ class TopicConfigs:
         self._configure = configure
         self._is_controller = is_controller
         self._tasks = TaskQueue(keeper)
-        self.brokers = BrokerConfigs(ctx, self._tasks)
+        self.brokers = BrokerConfigs(ctx, self._tasks, self._read_notes)
         self._values: dict[str, dict[str, str]] = {}
         """The settings in the keeper, by topic."""
         self._loaded = False

@@ -46,7 +46,7 @@ DEFAULT = -1
 
 _LATEST, _EARLIEST = -1, -2
 _CONSUMER, _DEBUGGER = -1, -2
-_TOPIC = 2
+_TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
 _DYNAMIC_TOPIC_CONFIG = 1
 _TIMEOUT_MS = 15_000
@@ -284,27 +284,35 @@ class Admin:
         )
         self._change(Api.ALTER_PARTITION_REASSIGNMENTS, request, _first_refusal, f"topic {name}")
 
-    def wait_until_moved(self, name: str, seconds: float = _PATIENCE_SECONDS) -> bool:
-        """Wait until no partition of a topic moves any more. False on time-out."""
+    def wait_until_moved(
+        self, name: str, moves: Mapping[int, Sequence[int] | None], seconds: float = _PATIENCE_SECONDS
+    ) -> bool:
+        """Wait until no partition of a topic moves any more, and the metadata show where these are: a broker
+        that is asked for them may hear of it later than the controller. False on time-out."""
 
         def rests() -> bool:
-            topics = self.topics([name])
+            (topic,) = topics = self.topics([name])
             self.add_moves(topics)
-            return not any(part.adding or part.removing for topic in topics for part in topic.partitions)
+            return not any(
+                part.adding or part.removing or part.replicas != list(moves.get(part.number) or part.replicas)
+                for part in topic.partitions
+            )
 
         return _eventually(rests, seconds)
 
     def alter(self, name: str, given: Mapping[str, str], removed: Sequence[str] = ()) -> None:
         """Set or remove a topic's own settings."""
-        configs = [
-            AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in given.items()
-        ]
-        configs += [AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in removed]
-        resource = AlterConfigsResource(resource_type=_TOPIC, resource_name=name, configs=configs)
-        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        request = _alteration(_TOPIC, name, given, removed)
         self._change(
             Api.INCREMENTAL_ALTER_CONFIGS, request, lambda answer: answer.responses[0], f"topic {name}"
         )
+
+    def alter_broker(self, broker: int, given: Mapping[str, str], removed: Sequence[str] = ()) -> None:
+        """Set or remove settings that a broker takes while it runs. It is asked itself, as Kafka wants it."""
+        request = _alteration(_BROKER, str(broker), given, removed)
+        (result,) = self._client(broker).ask(Api.INCREMENTAL_ALTER_CONFIGS, request).responses
+        if result.error_code != ErrorCode.NONE:
+            raise Refused(f"broker {broker}", result.error_code, result.error_message)
 
     def wait_for_leaders(self, name: str, count: int = 1) -> bool:
         """Wait until the metadata shows at least this many partitions, each with a leader. False on
@@ -353,6 +361,15 @@ class Admin:
                 self._clients[broker] = client
                 return client
         raise Unreachable(f"broker {broker} is not alive")
+
+
+def _alteration(
+    kind: int, name: str, given: Mapping[str, str], removed: Sequence[str]
+) -> IncrementalAlterConfigsRequest:
+    configs = [AlterableConfig(name=key, config_operation=_SET, value=value) for key, value in given.items()]
+    configs += [AlterableConfig(name=key, config_operation=_DELETE, value=None) for key in removed]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
 
 
 def _first_refusal(answer: Any) -> Any:

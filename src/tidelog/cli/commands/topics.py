@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import typer
 
+from tidelog.cli.commands.topics_reassign import reassign
 from tidelog.cli.help import Command, Group
 from tidelog.cli.options import JsonOption, ServersOption, TopicArgument, admin_of, settings_given
 from tidelog.cli.parameters import topics as given
@@ -144,43 +145,4 @@ def partitions(
     write_text(f"{name} has {counted(count, 'partition')}\n")
 
 
-@app.command("reassign", cls=Command)
-def reassign(
-    name: TopicArgument,
-    *,
-    brokers: given.BrokersOption = None,
-    partition: given.MovedOption = None,
-    cancel: given.CancelOption = False,
-    wait_seconds: given.WaitOption = 60,
-    bootstrap_servers: ServersOption = None,
-) -> None:
-    """Move partitions to other brokers. Old replicas are deleted when all new ones are in sync.
-
-    Example: tidelog topics reassign events -r 1,2,3
-    """
-    if cancel == (brokers is not None):
-        raise Refusal("nothing to do: give either --replicas N,N… or --cancel")
-    target = None if brokers is None else _brokers(brokers)
-    with admin_of(bootstrap_servers) as admin:
-        topics = admin.topics([name])
-        admin.add_moves(topics)
-        known = [part.number for part in topics[0].partitions if not cancel or part.adding or part.removing]
-        chosen = partition or known
-        if not chosen:
-            raise Refusal(f"no partition of {name} is being moved")
-        admin.reassign(name, dict.fromkeys(chosen, target))
-        moved = not wait_seconds or admin.wait_until_moved(name, wait_seconds)
-    what = f"{counted(len(chosen), 'partition')} of {name}"
-    if not moved:
-        write_text(f"{what} still moving: see tidelog topics describe {name}\n")
-    elif cancel:
-        write_text(f"cancelled the move of {what}\n")
-    else:
-        write_text(f"{'moved' if wait_seconds else 'moving'} {what} to {brokers}\n")
-
-
-def _brokers(given: str) -> list[int]:
-    try:
-        return [int(number) for number in given.split(",")]
-    except ValueError:
-        raise Refusal(f"--replicas: brokers' numbers like 1,2,3, and not {given!r}") from None
+app.command("reassign", cls=Command)(reassign)

@@ -63,6 +63,17 @@ MovedOption = Annotated[
     value("N", "Partition to move; repeatable.", "--partition", "-p", default="all partitions", min=0),
 ]
 CancelOption = Annotated[bool, flag("Cancel moves: the partitions keep their replicas.", "--cancel")]
+ThrottleOption = Annotated[
+    str | None,
+    value(
+        "RATE",
+        "Copy at most so many bytes a second, from and to each broker: 500000, 500k, 10M. "
+        "Without --replicas: throttle the moves under way.",
+        "--throttle",
+        default=False,
+    ),
+]
+UnthrottleOption = Annotated[bool, flag("Remove the throttle of moves, and nothing else.", "--unthrottle")]
 WaitOption = Annotated[
     int, value("SECONDS", "Wait so long for the moves to end; 0: do not wait.", "--wait", min=0)
 ]
