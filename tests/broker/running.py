@@ -21,9 +21,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tidelog.cluster.cluster import Cluster
 from tidelog.evidence.journals.event_files import read_events
 from tidelog.kafka_client.admin import Admin, PartitionView
-from tidelog.kafka_client.blocking import ClientError
+from tidelog.kafka_client.blocking import Client, ClientError
+from tidelog.wire.api import Api
+from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 Answer = TypeVar("Answer")
+
+_BROKER, _DYNAMIC_BROKER_CONFIG = 4, 2
 
 
 def eventually(check: Callable[[], Answer], what: str = "") -> Answer:
@@ -198,6 +202,19 @@ def known_at(where: tuple[str, int], topic: str) -> list[PartitionView]:
             return admin.topics([topic])[0].partitions
     except ClientError:
         return []
+
+
+def set_at_run_time(where: tuple[str, int], number: int) -> set[str]:
+    """The settings, as `name=value`, that were given to this broker while it ran."""
+    resource = DescribeConfigsResource(
+        resource_type=_BROKER, resource_name=str(number), configuration_keys=None
+    )
+    with Client(*where) as client:
+        answer = client.ask(Api.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=[resource]))
+    entries = answer.results[0].configs
+    return {
+        f"{entry.name}={entry.value}" for entry in entries if entry.config_source == _DYNAMIC_BROKER_CONFIG
+    }
 
 
 def partition(cluster: Cluster, topic: str) -> PartitionView:

@@ -11,15 +11,13 @@ from uuid import uuid4
 import pytest
 from bench.processes import PATIENCE_SECONDS
 from tests.against import Against
+from tests.broker.running import set_at_run_time
 from tests.cli.calling import Answer, call, refused
 from tests.cli.clusters import eventually
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.kafka_client.admin import Admin
-from tidelog.kafka_client.blocking import Client
-from tidelog.wire.api import Api
-from tidelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 pytestmark = pytest.mark.slow
 
@@ -198,17 +196,9 @@ def throttles(topics: Topics, name: str) -> tuple[dict[str, str], dict[int, set[
         (view,) = admin.topics([name])
         admin.add_settings([view])
         return view.settings, {
-            broker.node_id: _set_at_run_time(broker.host, broker.port, broker.node_id)
+            broker.node_id: set_at_run_time((broker.host, broker.port), broker.node_id)
             for broker in admin.metadata([]).brokers
         }
-
-
-def _set_at_run_time(host: str, port: int, broker: int) -> set[str]:
-    resource = DescribeConfigsResource(resource_type=4, resource_name=str(broker), configuration_keys=None)
-    with Client(host, port) as client:
-        answer = client.ask(Api.DESCRIBE_CONFIGS, DescribeConfigsRequest(resources=[resource]))
-    entries = answer.results[0].configs
-    return {f"{entry.name}={entry.value}" for entry in entries if entry.config_source == 2}
 
 
 def test_a_throttle_is_set_for_a_move_and_removed_after_it(topics: Topics, name: str):

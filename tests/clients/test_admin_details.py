@@ -7,6 +7,7 @@ from typing import Any
 
 import kafka  # type: ignore[import-untyped]
 import pytest
+from bench.apache_kafka import run_tool
 from bench.processes import PATIENCE_SECONDS, eventually
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -97,6 +98,55 @@ def test_settings_replaced_as_a_whole(admin: AdminClient, topics: Topics) -> Non
         return (found["max.message.bytes"].value, found["retention.ms"].value) == ("3000000", "604800000")
 
     eventually(seen, "one setting changed, the other back at its default")
+
+
+RATE = "leader.replication.throttled.rate"
+
+
+def test_settings_of_a_running_broker(admin: AdminClient) -> None:
+    """A rate can be set at run time; what the broker has from its file is refused, and is read-only."""
+
+    def changed(key: str, operation: AlterConfigOpType, value: str = "") -> None:
+        entry = ConfigEntry(key, value, incremental_operation=operation)
+        resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
+        only(admin.incremental_alter_configs([resource]))
+
+    def is_now(value: str, source: ConfigSource) -> bool:
+        entry = entries(admin, ResourceType.BROKER, "1").get(RATE)
+        return entry is not None and (entry.value, ConfigSource(entry.source)) == (value, source)
+
+    changed(RATE, AlterConfigOpType.SET, "12345")
+    eventually(lambda: is_now("12345", ConfigSource.DYNAMIC_BROKER_CONFIG), "the rate is set")
+    assert not entries(admin, ResourceType.BROKER, "1")[RATE].is_read_only
+    with pytest.raises(KafkaException) as refused:
+        changed("log.dirs", AlterConfigOpType.SET, "/elsewhere")
+    assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
+    assert entries(admin, ResourceType.BROKER, "1")["log.dirs"].is_read_only
+    changed(RATE, AlterConfigOpType.DELETE)
+    eventually(lambda: not is_now("12345", ConfigSource.DYNAMIC_BROKER_CONFIG), "the rate is no longer set")
+
+
+@pytest.mark.slow
+def test_kafkas_tool_sets_a_rate_for_every_broker(admin: AdminClient, cluster: Cluster) -> None:
+    """And a broker's own, which wins."""
+
+    def tool(*arguments: str) -> str:
+        brokers = ("--bootstrap-server", cluster.bootstrap_servers, "--entity-type", "brokers")
+        return run_tool("kafka.admin.ConfigCommand", *brokers, *arguments)
+
+    def rates() -> list[tuple[str | None, ConfigSource]]:
+        found = [entries(admin, ResourceType.BROKER, name).get(RATE) for name in ("1", "2")]
+        return [(entry.value, ConfigSource(entry.source)) for entry in found if entry is not None]
+
+    every, first = ("--entity-default",), ("--entity-name", "1")
+    tool("--alter", *every, "--add-config", f"{RATE}=777")
+    tool("--alter", *first, "--add-config", f"{RATE}=888")
+    own, common = ConfigSource.DYNAMIC_BROKER_CONFIG, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    eventually(lambda: rates() == [("888", own), ("777", common)], "both are set")
+    assert f"{RATE}=777" in tool("--describe", *every)
+    for whose in (every, first):
+        tool("--alter", *whose, "--delete-config", RATE)
+    eventually(lambda: not {source for _, source in rates()} & {own, common}, "none is set any more")
 
 
 def test_settings_tried_out(admin: AdminClient, topics: Topics) -> None:

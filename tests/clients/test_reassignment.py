@@ -13,10 +13,12 @@ from bench.apache_kafka import run_tool
 from bench.processes import eventually
 from bench.tidelog_up import TidelogUp
 from kafka.structs import TopicPartition  # type: ignore[import-untyped]
+from tests.broker.running import set_at_run_time
 from tests.clients.conftest import Cluster, Topics, watched_up
 from tests.clients.drivers.base import Outgoing
 from tests.clients.drivers.confluent import Confluent
 
+from tidelog.kafka_client import throttles
 from tidelog.kafka_client.admin import Admin, Refused
 from tidelog.wire.errors import ErrorCode
 
@@ -61,6 +63,21 @@ class Four:
             for number in self.ids
             for folder in (self._data / f"broker-{number}").glob(f"{topic}-[0-9]*")
         )
+
+    def throttles(self, topic: str) -> tuple[dict[str, str], dict[int, set[str]]]:
+        """The settings of the topic, and the rates of each broker."""
+        with Admin(self.servers) as admin:
+            views = admin.topics([topic])
+            admin.add_settings(views)
+            brokers = admin.metadata([]).brokers
+        rates = {
+            broker.node_id: {
+                setting.partition("=")[2]
+                for setting in set_at_run_time((broker.host, broker.port), broker.node_id)
+            }
+            for broker in brokers
+        }
+        return views[0].settings, rates
 
     def command(self, *arguments: str) -> str:
         return run_tool(REASSIGN, "--bootstrap-server", self.servers, *arguments)
@@ -112,6 +129,32 @@ def test_kafkas_tool_moves_a_topic(four: Four, tmp_path: Path) -> None:
         "old logs are deleted",
     )
     assert len(client.read(topic, 0, 50)) == len(client.read(topic, 0, 50, partition=1)) == 50
+
+
+def test_kafkas_tool_throttles_a_move(four: Four, tmp_path: Path) -> None:
+    """It would take hours, until the tool changes the rate. Verifying the end removes the throttle."""
+    a, b, c, d = four.ids
+    topic = four.topic((a, b))
+    client = Confluent(four.servers)
+    client.produce(topic, [Outgoing(b"x" * 500_000) for _ in range(8)])
+    moves = ("--reassignment-json-file", plan(tmp_path / "plan.json", topic, [c, b]))
+    said = four.command("--execute", *moves, "--throttle", "1000")
+    assert "The inter-broker throttle limit was set to 1000 B/s" in said
+    assert "Successfully started partition reassignment" in said
+    lists = {throttles.LEADERS: f"0:{a},0:{b}", throttles.FOLLOWERS: f"0:{c}"}
+    assert four.throttles(topic) == (lists, {a: {"1000"}, b: {"1000"}, c: {"1000"}, d: set()})
+    eventually(lambda: four.folders(topic) == [(n, f"{topic}-0") for n in (a, b, c)], "the move begins")
+    client.produce(topic, [Outgoing(b"meanwhile")])
+    assert "is still in progress" in four.command("--verify", *moves)
+    assert four.throttles(topic)[0] == lists, "it stays while partitions move"
+    four.command("--execute", "--additional", *moves, "--throttle", "100000000")
+    eventually(partial(four.holds, topic, [c, b]), "it has moved")
+    said = four.command("--verify", *moves)
+    assert "is completed" in said
+    assert "Clearing broker-level throttles" in said
+    assert f"Clearing topic-level throttles on topic {topic}" in said
+    assert four.throttles(topic) == ({}, {number: set() for number in four.ids})
+    assert len(client.read(topic, 0, 9)) == 9
 
 
 def test_kafkas_tool_lists_and_cancels_a_move(four: Four, tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ TLS, SASL and transactions, which are not served yet, and of what came after Kaf
 - franz-go's is run by [test_franz_go_suite.py](../tests/clients/test_franz_go_suite.py), by `make test-all`. The
   others were run by hand in November 2026: librdkafka's with `./test-runner -L -K -V 2.7.0`, kafka-python's with
   `KAFKA_URI`, aiokafka's with an address instead of its container, one broker and two partitions a topic.
-- Apache Kafka's `kafka-reassign-partitions` (4.3.1) proposes, executes, verifies, lists and cancels moves
-  ([test_reassignment.py](../tests/clients/test_reassignment.py)); not with `--throttle`, which brokers refuse.
+- Apache Kafka's `kafka-reassign-partitions` (4.3.1) proposes, executes, throttles, verifies, lists and cancels moves
+  ([test_reassignment.py](../tests/clients/test_reassignment.py)); `kafka-configs` sets the rates of brokers.
 - @platformatic/kafka 1.35.0 was tried by hand on Node.js 20, also in November 2026: topics, records, codecs (without
   zstd, which that Node.js lacks), groups of one and two members, committed positions, settings.
 - librdkafka's 0102 and 0113 count rebalances and rely on Kafka's wait for the first members, which `tidelog up` leaves
