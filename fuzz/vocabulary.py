@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from fuzz.batches import draw_batch, extreme
 from tidelog.groups.records import TOPIC as OFFSETS_TOPIC
+from tidelog.settings.dynamic import DYNAMIC
 from tidelog.settings.topic import TOPIC
 from tidelog.wire.schema import RECORDS, TEXT, Array, Field, Fixed, Kind, Struct, fields_of
 
@@ -43,10 +44,11 @@ _ODD_TEXTS: Final = (
 )
 _MEMBERS: Final = ("", "", "", "fuzz-00000000-0000-0000-0000-000000000000", "x" * 300)
 _PROTOCOLS: Final = ("range", "roundrobin", "")
-_SETTINGS: Final = (*TOPIC, "leader.replication.throttled.replicas", "x")
+_SETTINGS: Final = (*TOPIC, *DYNAMIC, "x")
 _SETTING_VALUES: Final = (
     *("compact", "delete", "compact,delete", "true", "false", "0", "1", "-1", "3", "14", "100", "1000000"),
     *("LogAppendTime", "CreateTime", "always", "roll", "interval", "9" * 30, "0.01", "nan", "", "x,y"),
+    *("*", "0:1,0:2"),
 )
 _SUBSCRIPTION: Final = pack(">hih10si", 0, 1, 10, b"fuzz-plain", 0)
 _BLOBS: Final = (b"", _SUBSCRIPTION, _SUBSCRIPTION[:9], b"\xff" * 20, bytes(300))

@@ -186,7 +186,6 @@ class ReplicaSession(FetchSession):
         due, parked = list(self._due), list(self._parked) if now >= self._renewal_at else None
         self._due |= self._away
         self._away = {}
-        due += self._let_through()
         for tp in due:
             if tp in self._due:
                 del self._due[tp]
@@ -195,6 +194,10 @@ class ReplicaSession(FetchSession):
                 yield
                 if self._request is not request:
                     return
+        if self._held_back and (parked is not None or not node.throttles.leader.is_exceeded()):
+            yield from self._let_through(request)
+            if self._request is not request:
+                return
         if parked is not None:
             self._renewal_at = self._deadline
             yield from self._renew(parked, now)
@@ -206,14 +209,18 @@ class ReplicaSession(FetchSession):
         if self._timer is None:
             self._wait()
 
-    def _let_through(self) -> list[TopicPartition]:
-        """What was held back and is due now."""
-        holds_back = self._node.throttles.leader.holds_back
-        due = [tp for tp in self._held_back if not holds_back(tp, self._replica)]
-        for tp in due:
-            del self._held_back[tp]
-            self._due[tp] = None
-        return due
+    def _let_through(self, request: Request) -> Steps[None]:
+        """Put what was held back to the core again, one after the other, as long as more may pass. What is
+        held back again has its turn after the others."""
+        node = self._node
+        for tp in list(self._held_back):
+            if tp in self._held_back and not node.throttles.leader.holds_back(tp, self._replica):
+                del self._held_back[tp]
+                self._ask(tp, node.now())
+                node.carry_out()
+                yield
+                if self._request is not request:
+                    return
 
     def _ask(self, tp: TopicPartition, now: Millis) -> None:
         throttle = self._node.throttles.leader
