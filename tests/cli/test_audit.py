@@ -153,6 +153,19 @@ def test_a_held_promise(capsys: pytest.CaptureFixture[str]):
     assert exit_code(found) == 0
 
 
+def test_faults_that_were_planned_and_not_done_are_counted(capsys: pytest.CaptureFixture[str]):
+    """The load may end before the turn of the last ones."""
+    planned = [
+        {"number": n, "kind": "kill", "targets": ["1"], "at_ms": n, "duration_ms": 1} for n in range(3)
+    ]
+    found = audited(samples.held(), schedule=planned)
+    found.verdict["totals"]["faults"] = {"kill": 1, "pause": 1}
+    present(found)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "faults kill 1 · pause 1 · 1 planned not done" in said
+    assert "All 50,000 of them, after 60 s of load with 2 of 3 planned faults." in said
+
+
 def test_what_cannot_be_said_is_neither(capsys: pytest.CaptureFixture[str]):
     assert exit_code(audited(samples.held() | {"conclusive": False})) == 2
 

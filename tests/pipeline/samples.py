@@ -49,6 +49,7 @@ def verdict(**changes: Any) -> dict[str, Any]:
             },
             "records": {"1": 50_000},
             "reads": {"c1": 50_000, "final": 50_000},
+            "faults": {"kill": 1},
         },
         "counts": {
             "lost": {"violation": 137, "notice": 0},

@@ -93,6 +93,17 @@ def test_a_held_promise_is_said_plainly():
     assert "All 50,000 of them, after 60 s of load with 1 planned fault." in header
 
 
+def test_planned_faults_that_were_not_done_do_not_pass_for_done():
+    """Nor does a verdict that does not say how many were."""
+    planned = samples.manifest().schedule * 3
+    _, header = title(samples.held(), schedule=planned)
+    assert "after 60 s of load with 1 of 3 planned faults." in header
+    verdict = samples.held()
+    del verdict["totals"]["faults"]
+    _, header = title(verdict, schedule=planned)
+    assert "after 60 s of load with 3 planned faults." in header
+
+
 def test_other_broken_promises_do_not_pass_for_losses():
     sentence, header = title(samples.verdict(counts={"diverged": {"violation": 2}}))
     assert sentence == "2 offsets at which replicas disagree."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from tidelog.cli.errors import ExitCode
 from tidelog.cli.show import palette
 from tidelog.cli.show.lines import wrap
 from tidelog.cli.show.output import console, write_json, write_lines
+from tidelog.cli.show.trial import faults_line
 from tidelog.narrate.numbers import counted
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.pipeline.report.findings import Cause, Finding, findings, totals
@@ -113,9 +113,8 @@ def _facts(audited: Audited) -> Iterator[tuple[str, str]]:
     reads = (audited.verdict.get("totals") or {}).get("reads") or {}
     if reads:
         yield "reads", " · ".join(f"{name} {count:,}" for name, count in list(reads.items())[:6])
-    if timeline is not None:
-        done = Counter(fault.kind for fault in timeline.faults if fault.from_ms is not None)
-        yield "faults", " · ".join(f"{kind} {count}" for kind, count in done.most_common()) or "none"
+    if counts.faults is not None:
+        yield "faults", faults_line(counts.faults, len(manifest.schedule))
 
 
 def _cluster(audited: Audited) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -50,8 +51,7 @@ def summary(found: TrialSummary, folder: EvidenceFolder, notes: list[str]) -> li
         lines.append(_line("errors", " · ".join(f"{name} {count:,}" for name, count in shown)))
     reads = " · ".join(f"{name} {count:,}" for name, count in sorted(found.reads.items()))
     lines.append(_line("reads", reads or "none"))
-    faults = " · ".join(f"{kind} {count}" for kind, count in found.faults.items())
-    lines.append(_line("faults", faults or "none"))
+    lines.append(_line("faults", faults_line(found.faults, len(manifest.schedule))))
     lines.append(_line("unavailable", _windows(found)))
     lines += _losses(found)
     lines += [_line("note", note, palette.WARNING) for note in notes]
@@ -66,6 +66,14 @@ def summary(found: TrialSummary, folder: EvidenceFolder, notes: list[str]) -> li
 
 def _line(label: str, text: str, style: str = "") -> Text:
     return Text.assemble((label.ljust(_LABEL), palette.FAINT), (text, style))
+
+
+def faults_line(done: Mapping[str, int], planned: int) -> str:
+    """How many of each kind were done, and how many were planned and not done."""
+    listed = [f"{kind} {count}" for kind, count in done.items()]
+    if (left := planned - sum(done.values())) > 0:
+        listed.append(f"{left} planned not done")
+    return " · ".join(listed) or "none"
 
 
 def _outcomes(found: TrialSummary) -> str:

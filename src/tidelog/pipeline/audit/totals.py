@@ -23,9 +23,10 @@ _RAISED: Final = re.compile(r"^(?:  \| )?[\w.]+(?:Error|Exception|Interrupt|Exit
 
 
 def count_up(evidence: Evidence, found: Summed) -> dict[str, Any]:
-    """Sends by outcome and by acks, records of each broker, reads of each consumer. A gap in a producer's
-    numbers means that the ledger is not whole, which is noted."""
-    totals: dict[str, Any] = {"sends": {}, "records": {}, "reads": {}}
+    """Sends by outcome and by acks, records of each broker, reads of each consumer, faults by kind. A gap in
+    a producer's numbers means that the ledger is not whole, which is noted."""
+    done = Counter(str(row["kind"]) for row in evidence.faults if row["began_us"] is not None)
+    totals: dict[str, Any] = {"sends": {}, "records": {}, "reads": {}, "faults": dict(done.most_common())}
     if found.reads:
         totals["reads"] = dict(sorted(found.reads.items()))
     if found.records:

@@ -48,6 +48,8 @@ class Totals:
     failed: int
     unknown: int
     reads: int
+    faults: dict[str, int] | None
+    """How many of each kind were done; None: a verdict of an older version does not say."""
 
 
 def findings(verdict: Mapping[str, Any]) -> list[Finding]:
@@ -98,4 +100,5 @@ def totals(verdict: Mapping[str, Any]) -> Totals:
         failed=failed,
         unknown=unknown,
         reads=sum(int(count or 0) for count in (counts.get("reads") or {}).values()),
+        faults=counts.get("faults"),
     )

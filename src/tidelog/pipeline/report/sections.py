@@ -68,8 +68,8 @@ def _numbers(counts: Totals, timeline: Timeline, manifest: Manifest, speaker: Sp
         (say("report.failed"), number(counts.failed), say("report.failed_more")),
         (say("report.read"), number(counts.reads), say("report.read_more")),
     ]
-    if timeline.faults:
-        done = sum(fault.from_ms is not None for fault in timeline.faults) + timeline.faults_left_out
+    if counts.faults:
+        done = sum(counts.faults.values())
         lasted = say("report.faults_more", duration=moment(load_ms(manifest)))
         facts.append((say("report.faults"), number(done), lasted))
     if windows:

@@ -14,7 +14,7 @@ from tidelog.evidence.folder import Manifest
 from tidelog.narrate.numbers import moment, number
 from tidelog.narrate.phrasebook import ENGLISH, Phrase, Phrasebook
 from tidelog.pipeline.audit.findings import VIOLATION
-from tidelog.pipeline.report.findings import Finding, findings, totals
+from tidelog.pipeline.report.findings import Finding, Totals, findings, totals
 
 HELD: Final = "held"
 VIOLATED: Final = "violated"
@@ -38,7 +38,7 @@ def headline(verdict: Mapping[str, Any], manifest: Manifest, book: Phrasebook = 
     """The verdict in one sentence, and a second one that says of how many."""
     broken = [finding for finding in findings(verdict) if finding.severity == VIOLATION]
     counts = totals(verdict)
-    where = {"promised": number(counts.promised), "circumstances": circumstances(manifest, book)}
+    where = {"promised": number(counts.promised), "circumstances": circumstances(counts, manifest, book)}
     lost = next((finding for finding in broken if finding.anomaly == _LOST), None)
     if lost is not None:
         text = _said(book, "audit.is_lost", count=lost.count)
@@ -95,11 +95,16 @@ def _listed(found: list[Finding], book: Phrasebook) -> str:
     return ("、" if book.language == "zh" else ", ").join(finding.said(book) for finding in found)
 
 
-def circumstances(manifest: Manifest, book: Phrasebook = ENGLISH) -> str:
-    """`60 s of load with 11 planned faults`: how many were done, the timeline knows."""
+def circumstances(counts: Totals, manifest: Manifest, book: Phrasebook = ENGLISH) -> str:
+    """`60 s of load with 11 planned faults`, or with 10 of them."""
     load = _said(book, "audit.load", duration=moment(load_ms(manifest)))
-    faults = len(manifest.schedule)
-    return _said(book, "audit.load_with_faults", load=load, count=faults) if faults else load
+    planned = len(manifest.schedule)
+    if not planned:
+        return load
+    done = planned if counts.faults is None else sum(counts.faults.values())
+    if done >= planned:
+        return _said(book, "audit.load_with_faults", load=load, count=planned)
+    return _said(book, "audit.load_with_some_faults", load=load, done=done, count=planned)
 
 
 def load_ms(manifest: Manifest) -> int:
