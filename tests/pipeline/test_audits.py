@@ -271,7 +271,9 @@ case("two at one offset", ("inconsistent offset", V, "a, b", 0)).send("a", 0).se
     .final((0, "a"))
 )
 case("nothing of a transaction").send("a", outcome="unknown", transaction="t9").logs().final()
-case("told elsewhere", ("duplicated", N, "a", 0)).send("a", 7).logs("a").final((0, "a"))
+case("acknowledged where no log was", ("inconsistent offset", V, "a", 7)).send("a", 7).logs("a").final(
+    (0, "a")
+)
 
 # ---------------------------------------------------------------- windows
 (

@@ -118,7 +118,7 @@ case("diverged", CauseRule.NEVER_CUT, "broker 1 never truncated").send("a", 0).l
 case("too few", CauseRule.TOO_FEW, "committed by [0] alone", **{"min.insync.replicas": "2"}).send(
     "a", 0
 ).logs("a").committed(3, 0, 1, [0])
-case("moved back", CauseRule.PLACE_GONE, "waited for offset 2").send("a", 0).send("b", 1).logs("a", "b").read(
+case("moved back", CauseRule.PLACE_GONE, "was at offset 2").send("a", 0).send("b", 1).logs("a", "b").read(
     "c", (0, "a"), (1, "b"), at_ms=50
 ).read("c", (0, "a"), at_ms=400).elected(200, 1, 1, 0, CLEAN, [1])
 
@@ -253,7 +253,7 @@ case("a failure that no answer explains", UNEXPLAINED, "its producer got an erro
     "a", outcome="failed"
 ).logs("a")
 (
-    case("moved back though the log was whole", UNEXPLAINED, "waited for offset 2")
+    case("moved back though the log was whole", UNEXPLAINED, "was at offset 2")
     .send("a", 0)
     .send("b", 1)
     .logs("a", "b")
@@ -285,7 +285,7 @@ case("a failure that no answer explains", UNEXPLAINED, "its producer got an erro
     .truncated(300, 0, 1, 0, *EPOCH_END)
 )
 (
-    case("acknowledged where no log ever was", UNEXPLAINED, "acknowledged at offset 7")
+    case("acknowledged where no log ever was", UNEXPLAINED, "offset 7 (b) reported")
     .send("a", 0)
     .send("b", 7)
     .logs("a", "b")

@@ -25,7 +25,7 @@ V, N = "violation", "notice"
 def batch(offset: int, value: str | None, **more: Any) -> bytes:
     key, headers, at = more.pop("key", b"k"), more.pop("headers", []), more.pop("timestamp", 1000 + offset)
     record = Record(timestamp=at, key=key, value=None if value is None else value.encode(), headers=headers)
-    return build_batch([record], base_offset=offset, leader_epoch=0, **more)
+    return build_batch([record], base_offset=offset, **{"leader_epoch": 0} | more)
 
 
 def sent(case: Case, count: int = COUNT, **more: Any) -> Case:
@@ -121,6 +121,41 @@ def test_a_key_that_was_changed_everywhere(tmp_path: Path) -> None:
     assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
 
 
+def test_a_record_that_is_not_as_it_was_sent_is_found_once(tmp_path: Path) -> None:
+    """However many consumers had read it as it was sent."""
+    log = good()
+    log[2] = batch(2, "v2", key=b"other")
+    case = sent(Case("t"))
+    for offset in range(COUNT):
+        case.read("c", (offset, f"v{offset}"), key="k")
+    replicas(case, tmp_path, {0: log, 1: log})
+    assert found(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+    assert [row["producer"] for row in found_rows(tmp_path)] == ["t.p"]
+
+
+def test_a_replica_in_sync_whose_file_ends_too_early(tmp_path: Path) -> None:
+    """Its broker said that it had more."""
+    case = sent(Case("t"))
+    replicas(case, tmp_path, {0: good(), 1: good()[:6]})
+    assert found(tmp_path, case) == {("missing copy", V, None, 6, 1)}
+    said = "broker 1, which is in sync, ends at 6, 2 records below the committed end"
+    assert found_rows(tmp_path)[0]["detail"] == said
+
+
+@pytest.mark.parametrize(
+    ("epoch", "why"), [(7, "no broker led it"), (0, "its leader had gone on to the next")]
+)
+def test_an_epoch_of_which_a_record_cannot_be(tmp_path: Path, epoch: int, why: str) -> None:
+    """No leader of another term wrote it: nothing shows why it says so."""
+    case = sent(Case("t").elected(0, 0, 0, 0, ElectionKind.CLEAN, [0, 1]))
+    case.elected(500, 0, 1, 0, ElectionKind.CLEAN, [0, 1])
+    log = [batch(offset, f"v{offset}", leader_epoch=1) for offset in range(COUNT)]
+    other = [*log[:3], batch(3, "v3", leader_epoch=epoch), *log[4:]]
+    replicas(case, tmp_path, {0: log, 1: other})
+    assert found(tmp_path, case) == {("diverged", V, "v3", 3, 1)}, why
+    assert found_rows(tmp_path)[0]["rule"] == "unexplained"
+
+
 def test_a_key_that_was_added_everywhere(tmp_path: Path) -> None:
     """Where no record was sent with one."""
     log = [batch(offset, f"v{offset}", key=b"new" if offset == 2 else None) for offset in range(COUNT)]
@@ -167,18 +202,24 @@ def test_bytes_that_a_consumer_got_and_the_log_does_not_hold(tmp_path: Path) -> 
     assert found_rows(tmp_path)[0]["consumer"] == FINAL
 
 
+def flipped(content: bytes, at: int) -> bytes:
+    found = bytearray(content)
+    found[at] ^= 4
+    return bytes(found)
+
+
 @pytest.mark.parametrize("broker", [0, 1])
-def test_a_flipped_byte_is_a_finding_with_its_place(tmp_path: Path, broker: int) -> None:
-    """On whichever replica; the log that counts is then that of another, and nothing is lost."""
+@pytest.mark.parametrize("at", [0, 5, 10, 18, -3], ids=["offset", "offset, low", "length", "CRC", "value"])
+def test_a_flipped_byte_is_one_finding_with_its_place(tmp_path: Path, broker: int, at: int) -> None:
+    """On whichever replica; the log that counts is then that of another, and nothing is lost. What cannot be
+    read is not missing besides, and is where it is, whatever its header says."""
     log = good()
-    flipped = bytearray(log[4])
-    flipped[-3] ^= 1
     logs = {0: good(), 1: good()}
-    logs[broker][4] = bytes(flipped)
+    logs[broker][4] = flipped(log[4], at)
     case = sent(Case("t"))
     replicas(case, tmp_path, logs)
-    assert ("damaged", V, None, 4, broker) in (wrong := found(tmp_path, case))
-    assert {finding[0] for finding in wrong} <= {"damaged", "missing copy"}
+    assert found(tmp_path, case) == {("damaged", V, None, 4, broker)}
+    assert len(found_rows(tmp_path)) == 1
 
 
 def test_records_that_exist_and_cannot_be_read_are_no_health(tmp_path: Path) -> None:
@@ -403,6 +444,20 @@ def test_below_promise_is_judged_however_late_it_is_told(tmp_path: Path) -> None
     assert not any("whether enough replicas had them" in words for words in verdict.unjudged)
 
 
+def test_one_move_by_too_few_among_others_is_below_promise(tmp_path: Path) -> None:
+    """What more replicas had a moment before and after, they did not have of this one: no state of the
+    partition says that they came back."""
+    case = Case("t", **{"min.insync.replicas": "2"}).elected(0, 0, 0, 0, ElectionKind.CLEAN, [0, 1])
+    for n in range(10):
+        case.send(f"v{n}", n, sent_ms=2000 + 20 * n, settled_ms=2008 + 20 * n)
+        case.committed(2005 + 20 * n, n, n + 1, [0] if n == 5 else [0, 1])
+    case.logs(*(f"v{n}" for n in range(10)))
+    write(tmp_path, [case])
+    _as_a_cluster(tmp_path)
+    assert judge_evidence(tmp_path).counts["acknowledged below promise"][VIOLATION] == 1
+    assert [row["value"] for row in found_rows(tmp_path)] == ["v5"]
+
+
 def test_clocks_that_are_far_apart_keep_early_reads_from_being_judged(tmp_path: Path) -> None:
     """A broker three seconds ahead: its watermarks seem late, and that is said instead."""
     case = Case("t")
@@ -540,3 +595,51 @@ def test_a_consumer_that_is_moved_on_over_many_stretches(tmp_path: Path, with_lo
     case.read("c", (0, "v0")).read("c", (8999, "v8999"))
     assert {f[:4] for f in found(tmp_path, case)} == {("poll skip", V, "v1", 1)}
     assert found_rows(tmp_path)[0]["count"] == 8998
+
+
+# ---------------------------------------------------------------- what a consumer of a trial read
+
+
+def followed(folder: Path, case: Case) -> set[tuple[Any, ...]]:
+    return found(folder, case, clients=[{"role": "consumer", "name": "c"}])
+
+
+def read_by_all(values: str) -> Case:
+    """By c one by one, and at the end."""
+    case = Case("t")
+    for offset, value in enumerate(values):
+        case.send(value, offset).read("c", (offset, value))
+    return case.logs(*values).final(*enumerate(values))
+
+
+def test_a_read_that_is_not_there_is_a_record_passed_over(tmp_path: Path) -> None:
+    """Though the next one says that its consumer waited for it. Consumers of trials write down every read."""
+    case = read_by_all("abcd")
+    del case.reads[1:3]
+    assert followed(tmp_path, case) == {("poll skip", V, "b", 1, None)}
+    assert found_rows(tmp_path)[0]["count"] == 2
+    assert found(tmp_path, case) == set()  # an application may begin anywhere
+
+
+def test_a_read_that_is_there_twice_is_one_moved_back(tmp_path: Path) -> None:
+    case = read_by_all("abc")
+    case.reads.insert(2, dict(case.reads[1]))
+    assert followed(tmp_path, case) == {("non-monotonic poll", V, "b", 1, None)}
+
+
+def test_a_consumer_goes_on_where_its_place_is_gone(tmp_path: Path) -> None:
+    """The log was cut off behind it: it is moved back once, and knows."""
+    case = Case("t")
+    for offset, value in enumerate("abcd"):
+        case.send(value, offset, acks=0)
+    case.logs("a", "b", "c", "d").read("c", (0, "a"), (1, "b"), (2, "c"), at_ms=800).noticed("c", 3)
+    case.read("c", (1, "b")).read("c", (2, "c"), (3, "d")).final(*enumerate("abcd"))
+    assert followed(tmp_path, case) == {("non-monotonic poll", N, "b", 1, None)}
+
+
+def test_a_consumer_steps_over_records_of_the_protocol(tmp_path: Path) -> None:
+    """The library says so only by its place."""
+    case = Case("t").send("a", 0).send("b", 2).logs("a", None, "b").read("c", (0, "a")).read("c", (2, "b"))
+    case.reads[-1]["position_before"] = 2
+    case.final((0, "a"), (2, "b"))
+    assert followed(tmp_path, case) == set()

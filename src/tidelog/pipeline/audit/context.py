@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from tidelog.evidence.folder import Manifest
 from tidelog.evidence.tables import LEDGER, READS
 from tidelog.pipeline.audit.causes import explain
 from tidelog.pipeline.audit.causes.history import (
@@ -109,6 +110,8 @@ class Context:
     """When brokers were killed, in order: what they did in their last moments may not be recorded."""
     faults: list[Fault]
     vanished: Vanished
+    followed: frozenset[str] = frozenset()
+    """Consumers that wrote down every read: each read begins where the one before it ended."""
     shown_consumers: tuple[str, ...] = ()
     committed: frozenset[str] = frozenset()
     """Transactions in doubt of which something was seen."""
@@ -180,17 +183,24 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
         histories=found,
         moves=moves,
         known_marks=_known_marks(moves, happened, numbers),
-        enough=_enough(moves, happened, numbers, parts),
+        enough=_enough(happened, numbers, parts),
         deaths=died,
         ends_us=np.sort(
             np.concatenate((_ends(evidence.events, died), np.array([d.at_us for d in died], np.int64)))
         ),
         faults=done(evidence.faults),
         vanished=vanished_places(evidence.client_events, numbers.get),
+        followed=frozenset(consumer_names(manifest)),
         shown_consumers=consumers,
         keyed_sends=any(file.keyed for file in evidence.tables[LEDGER.name]),
         keyed_reads=any(file.keyed for file in evidence.tables[READS.name]),
     )
+
+
+def consumer_names(manifest: Manifest) -> list[str]:
+    """Of a trial; without the final reader, which reads everything again after the load."""
+    names = sorted(c["name"] for c in manifest.clients if c.get("role") == "consumer" and "name" in c)
+    return [name for name in names if name != manifest.final_reader]
 
 
 def vanished_places(
@@ -280,11 +290,9 @@ def _ends(events: Any, noted: list[Death]) -> Ints:
 
 
 def _enough(
-    moves: Mapping[int, Moves],
-    happened: list[dict[str, Any]],
-    numbers: Mapping[tuple[str, int], int],
-    parts: list[Part],
+    happened: list[dict[str, Any]], numbers: Mapping[tuple[str, int], int], parts: list[Part]
 ) -> dict[int, Ints]:
+    """By the states of a partition. A move of its watermark says only who had the records of that move."""
     found: dict[int, list[int]] = {}
     for row in happened:
         number = numbers.get((row["topic"], row["partition"]))
@@ -295,7 +303,4 @@ def _enough(
             and len(row["isr"]) >= parts[number].min_insync
         ):
             found.setdefault(number, []).append(row["time_ms"] * 1000)
-    for number, moved in moves.items():
-        enough = moved.in_sync >= parts[number].min_insync
-        found.setdefault(number, []).extend(moved.at_us[enough].tolist())
     return {number: np.array(sorted(times), np.int64) for number, times in found.items()}

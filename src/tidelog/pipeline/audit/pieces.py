@@ -23,6 +23,7 @@ from tidelog.pipeline.segments.rows import SegmentFile
 PIECE_BYTES: Final = 64 << 20
 BEHIND_ALL: Final = 1 << 39
 """Behind every offset; a stretch of it still fits the number of a stretch."""
+EVERYWHERE: Final = range(BEHIND_ALL)
 _ROWS_MAX: Final = 1 << 18
 _RECORD_ROWS_MAX: Final = 1 << 20
 

@@ -18,7 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.evidence.tables import LEDGER
-from tidelog.pipeline.audit.context import Axis
+from tidelog.pipeline.audit.context import Axis, consumer_names
 from tidelog.pipeline.audit.evidence import Evidence
 from tidelog.pipeline.audit.findings import Finding, Tally
 from tidelog.pipeline.audit.reasons import reason_of
@@ -81,12 +81,10 @@ def _bucket_ms(span_ms: int, most: int) -> int:
 
 
 def consumers_of(evidence: Evidence) -> tuple[tuple[str, ...], int]:
-    """Those whose reads are drawn, and how many are left out. The final reader is: it reads everything, after
-    the load."""
-    manifest = evidence.manifest
-    names = sorted(c["name"] for c in manifest.clients if c.get("role") == "consumer" and "name" in c)
-    shown = [name for name in names if name != manifest.final_reader][:CONSUMERS_MAX]
-    return tuple(shown), len(names) - len(shown) if shown else 0
+    """Those whose reads are drawn, and how many are left out."""
+    names = consumer_names(evidence.manifest)
+    shown = names[:CONSUMERS_MAX]
+    return tuple(shown), len(names) - len(shown)
 
 
 def build(  # noqa: PLR0917

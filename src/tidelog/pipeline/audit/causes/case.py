@@ -170,9 +170,7 @@ class Case:
         term = _first(e for e in reversed(self.history.elections) if e.broker == broker and e.at_us <= known)
         if term is None:
             return None
-        ends: list[Following | Death] = [*self.history.followings, *self._deaths]
-        over = any(each.broker == broker and term.at_us <= each.at_us <= known for each in ends)
-        return None if over else term
+        return None if self._over(term) <= known else term
 
     @cached_property
     def in_office(self) -> list[Election]:
@@ -276,7 +274,26 @@ class Case:
             return False
         if facts.other_epoch is None and facts.other_us is not None:
             return facts.other_us != facts.own_us and facts.other_us < writer.at_us
-        return facts.other_epoch != writer.epoch
+        return facts.other_epoch != writer.epoch and self._may_be_of_its_term
+
+    @property
+    def _may_be_of_its_term(self) -> bool:
+        """Whether the leader of the epoch that the replica's record names may have written it there: as far
+        as it is known who led, and until when it took itself for the leader."""
+        facts, elections = self.facts, self.history.elections
+        if facts.other_epoch is None:
+            return True
+        term = _first(e for e in elections if e.epoch == facts.other_epoch)
+        if term is None:  # it may have been before what is known
+            return facts.other_epoch < min(e.epoch for e in elections)
+        return term.end <= self.offset and (facts.other_us is None or facts.other_us <= self._over(term))
+
+    def _over(self, term: Election) -> int:
+        """When the leader of a term knew that it was over, or died."""
+        later = (each for each in self.history.elections if each.epoch > term.epoch)
+        ends: list[Following | Death | Election] = [*self.history.followings, *self._deaths, *later]
+        mine = (each.at_us for each in ends if each.broker == term.broker and each.at_us >= term.at_us)
+        return min(mine, default=_NEVER)
 
     @cached_property
     def last_cut(self) -> Cut | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -29,7 +29,7 @@ from tidelog.pipeline.audit.kernels.logs import Batches, Damage, batches_of, rec
 from tidelog.pipeline.audit.kernels.replicas import COMPARED, differing, disagreements, lacking
 from tidelog.pipeline.audit.kernels.tables import read_groups
 from tidelog.pipeline.audit.partitions import Part
-from tidelog.pipeline.audit.pieces import BEHIND_ALL, LogPiece, RecordsPiece
+from tidelog.pipeline.audit.pieces import EVERYWHERE, LogPiece, RecordsPiece
 
 SUMMED: Final = ("offset", "control", "transactional", "value_id", "value_crc32", "key_text")
 LOG_COLUMNS: Final = (*SUMMED, "leader_epoch", "producer_id", "producer_epoch", "timestamp_ms")
@@ -41,9 +41,6 @@ _OF_RECORDS: Final = {
     "value_crc32": "value_crc32",
     "key": "key_text",
 }
-
-
-EVERYWHERE: Final = range(BEHIND_ALL)
 
 
 class ReplicaDamage(NamedTuple):
@@ -83,8 +80,9 @@ def judge_log(context: Context, piece: LogPiece | RecordsPiece) -> LogResult:
         result.problems += [ReplicaDamage(part.number, broker, damage) for damage in found.problems]
     writer = FindingWriter(context, f"log-{piece.number:06}")
     ranges = differing(batches, part)
+    unreadable = {broker: found.unreadable() for broker, found in batches.items()}
     for offsets in ranges:
-        _compare(context, piece, offsets, writer)
+        _compare(context, piece, offsets, unreadable, writer)
     result.tally = writer.close()
     if part.broker in batches and not context.kept:
         result.newest = _newest(context, part, batches[part.broker])
@@ -105,7 +103,13 @@ def _newest(context: Context, part: Part, batches: Batches) -> dict[tuple[int, i
     return found
 
 
-def _compare(context: Context, piece: LogPiece, offsets: range, writer: FindingWriter) -> None:
+def _compare(
+    context: Context,
+    piece: LogPiece,
+    offsets: range,
+    unreadable: Mapping[int, Sequence[range]],
+    writer: FindingWriter,
+) -> None:
     part = context.parts[piece.part]
     tables, brokers, held = [], [], {}
     for broker, files in piece.files.items():
@@ -122,7 +126,7 @@ def _compare(context: Context, piece: LogPiece, offsets: range, writer: FindingW
     whose = np.concatenate(brokers)
     number = np.full(len(together), part.number, np.int64)
     writer.add_all(disagreements(context.parts, number, whose, together))
-    writer.add_all(lacking(part, held, offsets.start, offsets.stop))
+    writer.add_all(lacking(part, held, offsets, unreadable))
 
 
 def final_rows(
@@ -181,7 +185,7 @@ def _judge_records(context: Context, piece: RecordsPiece) -> LogResult:
         if len({len(found) for found in held.values()}) > 1 or any(
             len(found) and int(found[-1] - found[0]) + 1 != len(found) for found in held.values()
         ):
-            writer.add_all(lacking(context.parts[number], held, 0, 1 << 62))
+            writer.add_all(lacking(context.parts[number], held))
     result.tally = writer.close()
     final = _final_records(context, table, part, broker)
     if final.num_rows:

@@ -26,7 +26,7 @@ from tidelog.pipeline.segments.decoding import crcs_of, headers_of
 from tidelog.pipeline.segments.index import narrowed
 from tidelog.pipeline.segments.reader import read_piece
 from tidelog.pipeline.segments.rows import SegmentFile
-from tidelog.pipeline.segments.scan import Problem, scan
+from tidelog.pipeline.segments.scan import Chunk, Problem, scan
 from tidelog.wire.batch import TIMESTAMP_TYPE_BIT
 
 CRC_WRONG: Final = "the CRC of the batch does not match"
@@ -41,7 +41,7 @@ class Damage(NamedTuple):
     """A place of a segment file that cannot be read."""
 
     base: int | None
-    """The base offset that a header there claims."""
+    """Which offset is there: where the batch before ends, or what a header there claims if that can be."""
     words: str
     torn: bool = False
     """The file ends inside of what begins here."""
@@ -60,50 +60,94 @@ class Batches:
     records: int = 0
     problems: list[Damage] = field(default_factory=list)
 
+    def unreadable(self) -> list[range]:
+        """The offsets of the damaged places: from the sound batch before each to the next one."""
+        found = []
+        for damage in self.problems:
+            at = 0 if damage.base is None else damage.base
+            behind, base = self.behind[self.behind <= at], self.base[self.base >= at]
+            found.append(range(int(behind.max(initial=0)), int(base.min(initial=BEHIND_ALL))))
+        return found
+
 
 def batches_of(place: Place, files: Sequence[tuple[int, str]], low: int, high: int) -> Batches:
     """Every batch's CRC is checked; nothing is decoded."""
-    bases, behinds, hashes, newest = [], [], [], []
-    nothing = np.zeros(0, np.int64)
-    found = Batches(nothing, nothing, np.zeros(0, np.uint64), nothing)
+    looking = _Scanning(low, high)
     for base, name in files:
         try:
             with place.open(name) as source:
                 part = narrowed(SegmentFile(place, name), source, range(low, high))
                 size = source.size() if part.end is None else part.end
-                expected = base
-                for chunk in scan(source, part.start, size):
-                    if isinstance(chunk, Problem):
-                        if chunk.base_offset is None or low <= chunk.base_offset < high:
-                            found.problems.append(Damage(chunk.base_offset, chunk.words, chunk.torn))
-                        continue
-                    headers = headers_of(chunk)
-                    first, behind = headers["base_offset"], headers.next_offsets
-                    inside = (first >= low) & (first < high)
-                    sound = crcs_of(chunk) == headers["crc"]
-                    for at in np.flatnonzero(inside & ~sound).tolist():
-                        found.problems.append(Damage(int(first[at]), CRC_WRONG))
-                    wrong, expected = misplaced(first[sound], behind[sound], expected)
-                    lost = np.flatnonzero(sound)[wrong]
-                    for at in lost.tolist():
-                        if inside[at]:
-                            found.problems.append(Damage(int(first[at]), _MISPLACED))
-                    sound[lost] = False
-                    kept = inside & sound
-                    bases.append(first[kept])
-                    behinds.append(behind[kept])
-                    hashes.append(
-                        combined(first, headers["crc"], headers["leader_epoch"], headers["length"])[kept]
-                    )
-                    by_broker = headers["attributes"] & TIMESTAMP_TYPE_BIT != 0
-                    newest.append(np.where(by_broker, -1, headers["max_timestamp"])[kept].astype(np.int64))
-                    found.records += int(headers["record_count"][kept].clip(0).sum())
+                looking.begin(base)
+                for found in scan(source, part.start, size):
+                    if isinstance(found, Problem):
+                        looking.problem(found)
+                    else:
+                        looking.chunk(found)
         except OSError as error:
-            found.problems.append(Damage(None, f"{name} cannot be read: {error.strerror or error}"))
-    if bases:
-        columns = (bases, behinds, hashes, newest)
-        found.base, found.behind, found.content, found.newest_ms = map(np.concatenate, columns)
-    return found
+            looking.problems.append(Damage(None, f"{name} cannot be read: {error.strerror or error}"))
+    return looking.batches()
+
+
+class _Scanning:
+    """The batches of segment files, one file after the other."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self.problems: list[Damage] = []
+        self._low, self._high = low, high
+        self._base = self._expected = 0
+        self._any = self._last_is_wrong = False
+        self._columns: list[tuple[Ints, Ints, Words, Ints]] = []
+        self._records = 0
+
+    def begin(self, base: int) -> None:
+        """A file, by the offset in its name."""
+        self._base = self._expected = base
+        self._any = self._last_is_wrong = False
+
+    def chunk(self, chunk: Chunk) -> None:
+        headers = headers_of(chunk)
+        first, behind = headers["base_offset"], headers.next_offsets
+        sound = crcs_of(chunk) == headers["crc"]
+        expected = self._expected if self._any else max(self._base, self._low)
+        wrong, self._expected = misplaced(first[sound], behind[sound], self._expected)
+        crc_wrong = ~sound
+        sound[np.flatnonzero(sound)[wrong]] = False
+        for at in np.flatnonzero(~sound).tolist():
+            before = int(behind[:at][sound[:at]].max(initial=expected))
+            after = int(first[at:][sound[at:]].min(initial=BEHIND_ALL))
+            claimed = int(first[at])
+            can_be = before <= claimed < after if crc_wrong[at] else self._base <= claimed < before
+            self._note(Damage(claimed if can_be else before, CRC_WRONG if crc_wrong[at] else _MISPLACED))
+        self._last_is_wrong, self._any = bool(crc_wrong[-1]), True
+        kept = sound & (first >= self._low) & (first < self._high)
+        content = combined(first, headers["crc"], headers["leader_epoch"], headers["length"])
+        by_broker = headers["attributes"] & TIMESTAMP_TYPE_BIT != 0
+        newest = np.where(by_broker, -1, headers["max_timestamp"]).astype(np.int64)
+        self._columns.append((first[kept], behind[kept], content[kept], newest[kept]))
+        self._records += int(headers["record_count"][kept].clip(0).sum())
+
+    def problem(self, found: Problem) -> None:
+        """A batch with a wrong CRC and what is no batch behind it are one: its length was wrong, too."""
+        if found.base_offset is None or found.torn:
+            base = found.base_offset
+            if self._last_is_wrong:
+                base = self.problems.pop().base
+            elif base is None and self._any:
+                base = self._expected
+            self.problems.append(Damage(base, found.words, found.torn))
+        else:
+            self._note(Damage(found.base_offset, found.words))
+
+    def _note(self, damage: Damage) -> None:
+        if damage.base is None or self._low <= damage.base < self._high:
+            self.problems.append(damage)
+
+    def batches(self) -> Batches:
+        nothing = np.zeros(0, np.int64)
+        empty = (nothing, nothing, np.zeros(0, np.uint64), nothing)
+        base, behind, content, newest = map(np.concatenate, zip(empty, *self._columns, strict=True))
+        return Batches(base, behind, content, newest, self._records, self.problems)
 
 
 def records_of(

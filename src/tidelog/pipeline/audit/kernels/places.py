@@ -114,7 +114,7 @@ class _Place:
             self._committed = ints(sent["offset"]) < ends[ints(sent["part"])]
             self._same = self._alike(row, self._sent_value)
             self._sound = self._same & held_or(held.shown, row, fallback=False)
-            self._changed = self._sound & self._other_content(sent, row, told=context.keyed_sends)
+            self._changed = self._sound & self._other_content(sent, row, known=context.keyed_sends)
             mine = np.flatnonzero(self._sound)
             held.learn(row[mine], ints(sent["sent_us"])[mine], ints(sent["settled_us"])[mine])
         if read is not None:
@@ -129,13 +129,27 @@ class _Place:
         found: Flags = (row >= 0) & (held_or(self._held.value, row, np.uint64(0)) == value)
         return found
 
-    def _other_content(self, table: Any, row: Ints, *, told: bool) -> Flags:
-        """Whether the log holds other bytes, or another key. `told`: the table tells keys, so that none is
+    def _other_content(self, table: Any, row: Ints, *, known: bool) -> Flags:
+        """Whether the log holds other bytes, or another key. `known`: the table has keys, so that none is
         none."""
         held, key = self._held, text_hashes(table["key"])
-        known = told | (key != 0)
         found: Flags = _differs(ints(table["value_crc32"]), held_or(held.crc, row, -1))
-        found |= known & (key != held_or(held.key, row, np.uint64(0)))
+        found |= (known | (key != 0)) & (key != held_or(held.key, row, np.uint64(0)))
+        return found
+
+    def _as_it_was_sent(self) -> Flags:
+        """Reads of records that the log holds otherwise than they were sent, and that were read as they were
+        sent. They are found once, as sends."""
+        read, row, count = self._read, self._read_row, len(self._held.spot)
+        if self._sent is None or not self._changed.any():
+            return np.zeros(len(row), np.bool_)
+        changed = np.flatnonzero(self._changed)
+        at = self._sent_row[changed]
+        sent_crc, sent_key = np.full(count, -1, np.int64), np.zeros(count, np.uint64)
+        sent_crc[at] = ints(self._sent["value_crc32"])[changed]
+        sent_key[at] = text_hashes(self._sent["key"])[changed]
+        found: Flags = among(row, np.unique(at)) & ~_differs(ints(read["value_crc32"]), sent_crc[row])
+        found &= text_hashes(read["key"]) == sent_key[row]
         return found
 
     # ------------------------------------------------------------ on their way to their values
@@ -295,7 +309,8 @@ class _Place:
         held, read = self._held, self._read
         row = self._read_row
         crc = ints(read["value_crc32"])
-        changed = self._confirmed & self._other_content(read, row, told=self._context.keyed_reads)
+        changed = self._confirmed & self._other_content(read, row, known=self._context.keyed_reads)
+        changed &= ~self._as_it_was_sent()
         for each in np.flatnonzero(changed).tolist():
             at, consumer = int(row[each]), read["consumer"][each].as_py()
             yield Finding(

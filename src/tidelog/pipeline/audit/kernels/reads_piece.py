@@ -28,6 +28,7 @@ from tidelog.pipeline.audit.findings import (
     Tally,
 )
 from tidelog.pipeline.audit.kernels.hashes import (
+    OFFSET_BITS,
     STRETCH,
     Flags,
     Ints,
@@ -122,17 +123,37 @@ class ReadsResult:
 
 def reads_of(context: Context, table: Any) -> Reads:
     consumer, names = coded(table["consumer"])
+    part = context.numbers(table)
+    followed = np.array([name in context.followed for name in names], np.bool_)[consumer] & (part >= 0)
+    before, lane = ints(table["position_before"]), (part << 32) | consumer
     return Reads(
         table,
-        context.numbers(table),
+        part,
         ints(table["offset"]),
         text_hashes(table["value"]),
         consumer,
         names,
         ints(table["read_us"]),
-        ints(table["position_before"]),
+        _places(np.flatnonzero(followed), lane, before, ints(table["position_after"])),
         ints(table["poll"]),
     )
+
+
+def _places(rows: Ints, lane: Ints, before: Ints, after: Ints) -> Ints:
+    """Where consumers were before each read. Of those whose every read is known the one before tells it, too:
+    a record between the two is one that they did not get, a record before it one that they got again."""
+    order = rows[np.argsort(lane[rows], kind="stable")]
+    if len(order) < 2:
+        return before
+    same = lane[order][1:] == lane[order][:-1]
+    lanes = np.concatenate(([0], np.cumsum(~same))) << OFFSET_BITS
+    came = after[order][:-1]
+    farthest = np.maximum.accumulate(after[order] + lanes)[:-1] - lanes[:-1]
+    place = before[order][1:]
+    place = np.where(place > farthest, farthest, np.where(place < came, came, place))
+    found = before.copy()
+    found[order[1:]] = np.where(same & (before[order][1:] >= 0), place, before[order][1:])
+    return found
 
 
 def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:

@@ -6,7 +6,8 @@ and nothing is decoded. Only where batches differ are the records looked at.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,8 @@ from tidelog.narrate.phrasebook import Phrase, joined, say
 from tidelog.pipeline.audit.findings import NOTICE, VIOLATION, Facts, Finding
 from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, starts_of, text_hashes
 from tidelog.pipeline.audit.kernels.logs import Batches
-from tidelog.pipeline.audit.partitions import Part
+from tidelog.pipeline.audit.partitions import Part, Replica
+from tidelog.pipeline.audit.pieces import EVERYWHERE
 
 SHORT_MAX: Final = 100
 """Records that an in-sync replica may end below the committed end: replicas are collected one after the
@@ -184,9 +186,14 @@ def _inside(right: dict[str, Any], other: dict[str, Any]) -> Phrase:
     return Phrase("detail.other_metadata")
 
 
-def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterator[Finding]:
-    """Committed records that a replica in sync lacks inside its own log. `held` are the offsets that each
-    replica holds between `low` and `high`, in order."""
+def lacking(
+    part: Part,
+    held: Mapping[int, Ints],
+    span: range = EVERYWHERE,
+    unreadable: Mapping[int, Sequence[range]] = MappingProxyType({}),
+) -> Iterator[Finding]:
+    """Committed records that a replica in sync lacks inside its own log. `held` are the offsets of `span`
+    that each replica holds, in order. What it has in an unreadable place is damaged, which is found there."""
     if part.compacted or not part.known:
         return
     everything = [offsets for offsets in held.values() if len(offsets)]
@@ -197,9 +204,11 @@ def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterat
         replica = part.replicas[broker]
         if replica.in_sync is False:
             continue
-        begin, end = max(replica.start, part.start, low), min(replica.end, part.end, high)
+        begin, end = max(replica.start, part.start, span.start), min(replica.end, part.end, span.stop)
         wanted = union[(union >= begin) & (union < end)]
         absent = wanted[~np.isin(wanted, offsets, assume_unique=True)]
+        for place in unreadable.get(broker, ()):
+            absent = absent[(absent < place.start) | (absent >= place.stop)]
         if not len(absent):
             continue
         cuts = np.flatnonzero(np.diff(absent) > 1) + 1
@@ -212,13 +221,15 @@ def lacking(part: Part, held: Mapping[int, Ints], low: int, high: int) -> Iterat
                 first,
                 broker=broker,
                 count=count,
-                detail=Phrase.of(
-                    "detail.in_sync_lacks" if replica.in_sync else "detail.lacks",
-                    broker=broker,
-                    count=count,
-                    offset=first,
-                ),
+                detail=_lacks(replica, first, count, at_end=int(run[-1]) + 1 == min(replica.end, part.end)),
             )
+
+
+def _lacks(replica: Replica, first: int, count: int, *, at_end: bool) -> Phrase:
+    if at_end and replica.in_sync:
+        return Phrase.of("detail.too_short", broker=replica.broker, end=first, count=count)
+    key = "detail.in_sync_lacks" if replica.in_sync else "detail.lacks"
+    return Phrase.of(key, broker=replica.broker, count=count, offset=first)
 
 
 def too_short(parts: list[Part]) -> Iterator[Finding]:

@@ -139,10 +139,10 @@ def _of_reads(wanted: Wanted, piece: TablePiece) -> list[Parcel]:
     jumps = is_jump(reads) & ~is_long(reads)
     if jumps.any():
         jumped = _read_rows(table, reads.part, jumps)
-        jumped = jumped.append_column("landed", jumped["offset"])
         # They are looked up where they began.
-        index = jumped.column_names.index("offset")
-        jumped = jumped.set_column(index, "offset", jumped["position_before"])
+        jumped = jumped.append_column("landed", jumped["offset"]).drop_columns(["offset", "position_before"])
+        began = pa.array(reads.before[jumps])
+        jumped = jumped.append_column("offset", began).append_column("position_before", began)
         found += _packed(wanted, f"j{piece.number:06}", JUMPED, jumped)
     return found
 

@@ -397,6 +397,10 @@ class _Judge:
                 if not miss["reported"]:
                     yield self._in_the_place_of_another(group, send, miss)
                 return
+            lost = was_lost(self._context, group.part, send)
+            if not lost and Need.EVENTS in self._context.facts:
+                yield self._where_no_log_was(group, send, copies[0])
+                return
             yield self._of_send(
                 "duplicated",
                 VIOLATION if send["idempotent"] else NOTICE,
@@ -405,8 +409,18 @@ class _Judge:
                 copies[0],
                 count=2,
                 detail=Phrase.of("detail.elsewhere", told=told, offset=copies[0]),
-                facts=Facts(misplaced=not was_lost(self._context, group.part, send)),
+                facts=Facts(misplaced=not lost),
             )
+
+    def _where_no_log_was(self, group: Group, send: Row, offset: int) -> Finding:
+        """Acknowledged at an offset that no log had, or that none lost: nothing wrote it twice."""
+        told, who = send["offset"], send["producer"]
+        detail = Phrase.of(
+            "detail.acknowledged_nowhere", value=group.value, who=who, told=told, offset=offset
+        )
+        facts = Facts(known_us=send["settled_us"], acks=send["acks"])
+        more: dict[str, Any] = {"count": 1, "detail": detail, "facts": facts}
+        return self._of_send("inconsistent offset", VIOLATION, group, send, told, **more)
 
     def _in_the_place_of_another(self, group: Group, send: Row, miss: Row) -> Finding:
         """Acknowledged where the log holds another record, of which nothing else was told."""
