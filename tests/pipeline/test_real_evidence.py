@@ -12,7 +12,9 @@ import pytest
 from tests.pipeline.judged import found_rows, judge_evidence
 from tests.pipeline.planted import FINAL, Case, write
 
+from tidelog.core import events as e
 from tidelog.core.reasons import ElectionKind, TruncationRule
+from tidelog.core.types import BrokerId, LeaderEpoch, TopicPartition
 from tidelog.evidence.process_events import ProcessStopped
 from tidelog.pipeline.audit.findings import VIOLATION
 from tidelog.wire.records import Record, build_batch
@@ -642,4 +644,63 @@ def test_a_consumer_steps_over_records_of_the_protocol(tmp_path: Path) -> None:
     case = Case("t").send("a", 0).send("b", 2).logs("a", None, "b").read("c", (0, "a")).read("c", (2, "b"))
     case.reads[-1]["position_before"] = 2
     case.final((0, "a"), (2, "b"))
+    assert followed(tmp_path, case) == set()
+
+
+def stamped(case: Case, epoch: int | None = 0) -> Case:
+    """Two consumers read all of it, with timestamps and epochs."""
+    sent(case)
+    for offset in range(COUNT):
+        case.read("c", (offset, f"v{offset}"), key="k")
+    for row in case.reads:
+        row |= {"timestamp_ms": 1000 + row["offset"], "leader_epoch": epoch}
+    return case
+
+
+def test_the_timestamp_of_a_read_is_not_that_of_the_log(tmp_path: Path) -> None:
+    case = stamped(Case("t"))
+    case.reads[-3]["timestamp_ms"] -= 500
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    assert followed(tmp_path, case) == {("damaged", V, f"v{COUNT - 3}", COUNT - 3, None)}
+    said = "c got it with the timestamp 505; the log holds it with 1005"
+    assert [(row["consumer"], row["detail"]) for row in found_rows(tmp_path)] == [("c", said)]
+
+
+def test_a_timestamp_that_was_changed_everywhere_is_found_once(tmp_path: Path) -> None:
+    """By what consumers had read."""
+    log = good()
+    log[2] = batch(2, "v2", timestamp=77)
+    case = stamped(Case("t"))
+    replicas(case, tmp_path, {0: log, 1: log})
+    assert followed(tmp_path, case) == {("damaged", V, "v2", 2, None)}
+    assert len(found_rows(tmp_path)) == 1
+
+
+def test_a_read_of_another_epoch_is_of_another_record(tmp_path: Path) -> None:
+    case = stamped(Case("t").elected(0, 0, 0, 0, ElectionKind.CLEAN, [0, 1]))
+    case.reads[-3]["leader_epoch"] = 4
+    replicas(case, tmp_path, {0: good(), 1: good()})
+    assert followed(tmp_path, case) == {("rewritten", V, f"v{COUNT - 3}", COUNT - 3, None)}
+    said = "c read it of epoch 4, the log now holds it of epoch 0"
+    assert [(row["detail"], row["rule"]) for row in found_rows(tmp_path)] == [(said, "unexplained")]
+
+
+def test_an_epoch_that_was_changed_everywhere_came_with_no_leader_of_it(tmp_path: Path) -> None:
+    """Broker 1 led epoch 1 before the record was made, and leads again: it brought no other record there."""
+    case = stamped(Case("t").elected(0, 1, 1, 0, ElectionKind.CLEAN, [0, 1]), epoch=2)
+    case.elected(500, 0, 2, 0, ElectionKind.CLEAN, [0, 1]).elected(
+        200_000, 1, 3, COUNT, ElectionKind.CLEAN, [1]
+    )
+    happened = e.BecameFollower(BrokerId(1), TopicPartition("t", 0), LeaderEpoch(2), BrokerId(0))
+    case.happened(501, happened, 1)
+    log = [batch(offset, f"v{offset}", leader_epoch=1 if offset == 3 else 2) for offset in range(COUNT)]
+    replicas(case, tmp_path, {0: log, 1: log})
+    assert followed(tmp_path, case) == {("rewritten", V, "v3", 3, None)}
+    assert {row["rule"] for row in found_rows(tmp_path)} == {"unexplained"}
+
+
+def test_reads_of_logs_without_epochs_are_of_no_other(tmp_path: Path) -> None:
+    case = stamped(Case("t"), epoch=None)
+    log = [batch(offset, f"v{offset}", leader_epoch=-1) for offset in range(COUNT)]
+    replicas(case, tmp_path, {0: log, 1: log})
     assert followed(tmp_path, case) == set()

@@ -13,8 +13,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 from bench.continuity import PARTITIONS, write_topic
-from tests.pipeline.sweep.test_cluster import Cluster, hear
-from tests.pipeline.test_audit_cluster import _first, cluster
+from tests.pipeline.sweep.test_cluster import Cluster
+from tests.pipeline.test_audit_cluster import cluster, first_to_run
 
 __all__ = ["cluster"]
 
@@ -55,8 +55,8 @@ def test_a_worker_that_is_killed_changes_nothing(
     write_topic(tmp_path / "logs", 0, OFFSETS)
     write_table(tmp_path / "table")
     done = started(tmp_path, address)
-    hear(_first(tmp_path / "w1", "app-*/*/stderr"), r"Running task")
-    os.killpg(workers[1], signal.SIGKILL)
+    number, _ = first_to_run(tmp_path)
+    os.killpg(workers[number], signal.SIGKILL)
     out, err = done.communicate(timeout=500)
     assert done.returncode == 1, err
     found = json.loads(out)

@@ -17,7 +17,7 @@ import pytest
 
 from tidelog.pipeline.spark.java import find_java, launcher_home
 
-STARTS_WITHIN_S = 200.0
+STARTS_WITHIN_S = 400.0
 _HOME = Path(pyspark.__file__).parent
 
 

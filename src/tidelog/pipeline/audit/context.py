@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from tidelog.evidence.folder import Manifest
-from tidelog.evidence.tables import LEDGER, READS
+from tidelog.evidence.tables import LEDGER, READS, RECORDS
 from tidelog.pipeline.audit.causes import explain
 from tidelog.pipeline.audit.causes.history import (
     NOTHING,
@@ -26,7 +26,16 @@ from tidelog.pipeline.audit.causes.history import (
 )
 from tidelog.pipeline.audit.evidence import Evidence, Need
 from tidelog.pipeline.audit.findings import Finding
-from tidelog.pipeline.audit.kernels.hashes import Ints, Words, coded, flags, ints, runs_of, text_hashes
+from tidelog.pipeline.audit.kernels.hashes import (
+    Ints,
+    Words,
+    coded,
+    combined,
+    flags,
+    ints,
+    runs_of,
+    text_hashes,
+)
 from tidelog.pipeline.audit.partitions import Part
 from tidelog.pipeline.files import Place
 
@@ -121,6 +130,8 @@ class Context:
     """Whether sends tell keys: then one without a key was sent without one. If neither they nor reads do, the
     keys of the log are compared with nothing."""
     keyed_reads: bool = True
+    stamped: bool = False
+    """Whether reads and logs have timestamps and, if the log has any, leader epochs."""
     scratch: str = ".scratch"
     _numbers: dict[tuple[str | None, int], int] = field(default_factory=dict)
 
@@ -135,6 +146,12 @@ class Context:
         """For sums of records."""
         keyed = self.keyed_sends or self.keyed_reads
         return text_hashes(keys) if keyed else np.zeros(len(keys), np.uint64)
+
+    def as_read(self, content: Words, table: Any) -> Words:
+        """For sums of records: with what only logs and reads have."""
+        if not self.stamped:
+            return content
+        return combined(content, ints(table["timestamp_ms"]), ints(table["leader_epoch"]))
 
     def numbers(self, table: Any) -> Ints:
         """The number of each row's partition; -1: it is not known."""
@@ -191,6 +208,7 @@ def make_context(evidence: Evidence, parts: list[Part], axis: Axis, consumers: t
         faults=done(evidence.faults),
         vanished=vanished_places(evidence.client_events, numbers.get),
         followed=frozenset(consumer_names(manifest)),
+        stamped=bool(consumer_names(manifest)) and not evidence.tables[RECORDS.name],
         shown_consumers=consumers,
         keyed_sends=any(file.keyed for file in evidence.tables[LEDGER.name]),
         keyed_reads=any(file.keyed for file in evidence.tables[READS.name]),

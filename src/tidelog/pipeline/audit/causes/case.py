@@ -229,7 +229,7 @@ class Case:
         led = self.incumbent
         if not self.facts.other_there or led is None or not self.terms or self.taker is not None:
             return None
-        if self.never_there:
+        if self.never_there or not self._may_be_of_its_term:
             return None
         if epoch is None:
             if until is None or not elections[0].at_us <= until < self._reign(self.terms[0])[0]:
@@ -278,8 +278,8 @@ class Case:
 
     @property
     def _may_be_of_its_term(self) -> bool:
-        """Whether the leader of the epoch that the replica's record names may have written it there: as far
-        as it is known who led, and until when it took itself for the leader."""
+        """Whether the leader of the epoch that the other record names may have written it there: as far as it
+        is known who led, and until when it took itself for the leader."""
         facts, elections = self.facts, self.history.elections
         if facts.other_epoch is None:
             return True

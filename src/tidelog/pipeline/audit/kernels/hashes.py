@@ -99,10 +99,11 @@ def summed(keys: Ints, *columns: Words) -> tuple[Any, ...]:
     return (ordered[first], counts, *(np.add.reduceat(column[order], first) for column in columns))
 
 
-def log_sums(keys: Ints, content: Words, valued: Flags) -> tuple[Any, ...]:
-    """Of a log: stretches; records and their sum; records with a value and their sum."""
+def log_sums(keys: Ints, as_read: Words, as_sent: Words, valued: Flags) -> tuple[Any, ...]:
+    """Of a log: stretches; records and their sum, to compare with reads; records with a value and their sum,
+    to compare with sends."""
     found, counts, sums, with_value, of_values = summed(
-        keys, content, valued.astype(_U), np.where(valued, content, _U(0))
+        keys, as_read, valued.astype(_U), np.where(valued, as_sent, _U(0))
     )
     return found, counts, sums, with_value.astype(np.int64), of_values
 

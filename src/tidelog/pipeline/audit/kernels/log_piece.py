@@ -31,8 +31,11 @@ from tidelog.pipeline.audit.kernels.tables import read_groups
 from tidelog.pipeline.audit.partitions import Part
 from tidelog.pipeline.audit.pieces import EVERYWHERE, LogPiece, RecordsPiece
 
-SUMMED: Final = ("offset", "control", "transactional", "value_id", "value_crc32", "key_text")
-LOG_COLUMNS: Final = (*SUMMED, "leader_epoch", "producer_id", "producer_epoch", "timestamp_ms")
+SUMMED: Final = (
+    *("offset", "control", "transactional", "value_id", "value_crc32", "key_text"),
+    *("leader_epoch", "timestamp_ms"),
+)
+LOG_COLUMNS: Final = (*SUMMED, "producer_id", "producer_epoch")
 _OF_RECORDS: Final = {
     "offset": "offset",
     "leader_epoch": "leader_epoch",
@@ -153,11 +156,11 @@ def final_rows(
 def sums_of(context: Context, table: Any) -> tuple[Any, ...]:
     """Of what consumers see."""
     shown: Flags = flags(table["visible"])
-    part, offset = ints(table["part"])[shown], ints(table["offset"])[shown]
-    values = text_hashes(table["value_id"])[shown]
-    crc, key = ints(table["value_crc32"])[shown], context.key_hashes(table["key_text"])[shown]
-    content = contents(spots(offset, values), crc, key)
-    return log_sums(stretch_keys(part, offset), content, values != 0)
+    offset, values = ints(table["offset"]), text_hashes(table["value_id"])
+    key = context.key_hashes(table["key_text"])
+    content = contents(spots(offset, values), ints(table["value_crc32"]), key)
+    stretches, as_read = stretch_keys(ints(table["part"]), offset), context.as_read(content, table)
+    return log_sums(stretches[shown], as_read[shown], content[shown], values[shown] != 0)
 
 
 # ---------------------------------------------------------------- the simulator's records

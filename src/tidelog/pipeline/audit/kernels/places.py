@@ -272,6 +272,8 @@ class _Place:
         part, offset = ints(read["part"])[rows], ints(read["offset"])[rows]
         # What was aborted since, or is not committed, is no other record.
         rows = rows[(self._read_row[rows] >= 0) & (offset < ends[part]) & ~self._read_same[rows]]
+        again = np.flatnonzero(self._stamped_otherwise("leader_epoch"))
+        rows = np.concatenate((rows, again))
         if not len(rows):
             return
         names = ["part", "offset", "leader_epoch", "value", "consumer", "read_us", "timestamp_ms"]
@@ -279,8 +281,6 @@ class _Place:
         there = held.table.select(["value", "control", "leader_epoch"]).take(pa.array(at)).to_pylist()
         was = read.select(names).take(pa.array(rows)).to_pylist()
         for each, now, row in zip(was, there, at.tolist(), strict=True):
-            name = Phrase("detail.a_control_record") if now["control"] else now["value"] or _NONE
-            told = {"consumer": each["consumer"], "was": each["value"] or _NONE, "now": name}
             epoch = now["leader_epoch"]
             yield Finding(
                 "rewritten",
@@ -291,9 +291,7 @@ class _Place:
                 each["value"],
                 consumer=each["consumer"],
                 time_us=each["read_us"],
-                detail=Phrase("detail.rewritten", told)
-                if epoch is None
-                else Phrase("detail.rewritten_in_epoch", told | {"epoch": epoch}),
+                detail=_rewritten(each, now),
                 facts=Facts(
                     other_there=True,
                     other_epoch=epoch,
@@ -303,9 +301,10 @@ class _Place:
             )
 
     def other_bytes(self) -> Iterator[Finding]:
-        """Reads of the right value with other bytes or another key than the log holds."""
+        """Reads of the right value with other bytes, another key or another timestamp than the log holds."""
         if self._read is None or not len(self._held.spot):
             return
+        yield from self._other_times()
         held, read = self._held, self._read
         row = self._read_row
         crc = ints(read["value_crc32"])
@@ -329,6 +328,40 @@ class _Place:
                     key=str(read["key"][each].as_py()),
                     held_crc=int(held.crc[at]),
                     held_key=str(held.table["key"][at].as_py()),
+                ),
+            )
+
+    def _stamped_otherwise(self, column: str) -> Flags:
+        """Reads of the right value of which the log has another timestamp or leader epoch."""
+        if not self._context.stamped or self._held.table is None:
+            return np.zeros(self._read.num_rows, np.bool_)
+        held = held_or(ints(self._held.table[column]), self._read_row, -1)
+        found: Flags = self._confirmed & _differs(ints(self._read[column]), held)
+        return found
+
+    def _other_times(self) -> Iterator[Finding]:
+        """Each record once: a producer does not say which timestamp it sent, so any of two may be wrong."""
+        rows = np.flatnonzero(self._stamped_otherwise("timestamp_ms"))
+        _, first = np.unique(self._read_row[rows], return_index=True)
+        names = ["part", "offset", "leader_epoch", "value", "consumer", "read_us", "timestamp_ms"]
+        times = self._held.table["timestamp_ms"]
+        for row, each in zip(
+            rows[first].tolist(),
+            self._read.select(names).take(pa.array(rows[first])).to_pylist(),
+            strict=True,
+        ):
+            now = times[int(self._read_row[row])].as_py()
+            yield Finding(
+                "damaged",
+                VIOLATION,
+                each["part"],
+                each["offset"],
+                each["leader_epoch"],
+                each["value"],
+                consumer=each["consumer"],
+                time_us=each["read_us"],
+                detail=Phrase.of(
+                    "detail.got_other_time", consumer=each["consumer"], was=each["timestamp_ms"], now=now
                 ),
             )
 
@@ -399,6 +432,19 @@ class _Place:
                 at_end=offset >= end,
             ),
         )
+
+
+def _rewritten(was: dict[str, Any], now: dict[str, Any]) -> Phrase:
+    """What a consumer read, and what the log holds now."""
+    consumer, epoch = was["consumer"], now["leader_epoch"]
+    if now["value"] == was["value"] and not now["control"]:
+        was_epoch = was["leader_epoch"]
+        return Phrase.of("detail.of_other_epoch", consumer=consumer, was=was_epoch, now=epoch)
+    name = Phrase("detail.a_control_record") if now["control"] else now["value"] or _NONE
+    fields = {"consumer": consumer, "was": was["value"] or _NONE, "now": name}
+    if epoch is None:
+        return Phrase("detail.rewritten", fields)
+    return Phrase("detail.rewritten_in_epoch", fields | {"epoch": epoch})
 
 
 def _reported(value: str, whos: list[tuple[str, str]]) -> Phrase:

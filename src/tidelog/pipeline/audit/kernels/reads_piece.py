@@ -48,7 +48,7 @@ from tidelog.pipeline.audit.pieces import TablePiece
 
 COLUMNS: Final = (
     *("consumer", "topic", "partition", "offset", "leader_epoch", "key", "value", "value_crc32", "read_us"),
-    *("poll", "position_before", "position_after"),
+    *("poll", "position_before", "position_after", "timestamp_ms"),
 )
 EARLY_MAX: Final = 20_000
 """Reads above the watermark that a piece hands back; the others are counted."""
@@ -160,7 +160,8 @@ def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:
     reads = reads_of(context, read_piece(context.place, piece, COLUMNS))
     result = ReadsResult(rows=len(reads.offset), unplaced=int((reads.before < 0).sum()))
     crc, key = ints(reads.table["value_crc32"]), context.key_hashes(reads.table["key"])
-    content = contents(spots(reads.offset, reads.value), crc, key)
+    as_sent = contents(spots(reads.offset, reads.value), crc, key)
+    content = context.as_read(as_sent, reads.table)
     starts, _ = context.limits()
     # What was read below the start of the log was deleted since.
     counted = (reads.part >= 0) & (reads.offset >= starts[reads.part])
@@ -172,7 +173,7 @@ def judge_reads(context: Context, piece: TablePiece) -> ReadsResult:
         keys = stretch_keys(reads.part[rows], reads.offset[rows])
         result.sums[name] = summed(keys, content[rows])
         if name == context.final_reader:
-            result.final_sums = log_sums(keys, content[rows], reads.value[rows] != 0)
+            result.final_sums = log_sums(keys, content[rows], as_sent[rows], reads.value[rows] != 0)
             _ends(result, reads, np.flatnonzero(mine & (reads.part >= 0)))
         if name in context.shown_consumers:
             _draw(context, result, name, reads.read[mine])

@@ -36,7 +36,6 @@ SEND_COLUMNS: Final = (
     *("producer", "sequence", "topic", "partition", "key", "value", "value_crc32", "acks", "idempotent"),
     *("sent_us", "settled_us", "outcome", "offset", "leader_epoch", "error"),
 )
-READ_COLUMNS: Final = (*READS_COLUMNS, "timestamp_ms")
 LOG, SENT, READ, JUMPED = "log", "sent", "read", "jumped"
 SEND: Final = "send"
 EXACT_MAX: Final = 4_000_000
@@ -130,7 +129,7 @@ def _of_sends(wanted: Wanted, piece: TablePiece) -> list[Parcel]:
 
 def _of_reads(wanted: Wanted, piece: TablePiece) -> list[Parcel]:
     context = wanted.context
-    table = read_piece(context.place, piece, READ_COLUMNS)
+    table = read_piece(context.place, piece, READS_COLUMNS)
     reads = reads_of(context, table)
     starts, _ = context.limits()
     there = (reads.part >= 0) & (reads.offset >= starts[reads.part])
