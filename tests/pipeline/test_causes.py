@@ -70,6 +70,12 @@ lost(
 lost("unclean", CauseRule.UNCLEAN, "(unclean election)").committed(14, 0, 2, [0, 2]).elected(
     200, 1, 1, 1, UNCLEAN, [1]
 )
+(
+    lost("unclean, whatever was written", CauseRule.UNCLEAN, "(unclean election)")
+    .committed(14, 0, 2, [0, 2])
+    .written(100, -1, 1, [0], 1)
+    .elected(200, 1, 2, 1, CLEAN, [1])
+)
 lost("last known", CauseRule.LAST_KNOWN, "(last known leader)").committed(14, 0, 2, [0, 2]).elected(
     200, 0, 1, 1, ElectionKind.LAST_KNOWN_LEADER, [0]
 )
@@ -219,7 +225,7 @@ CASES["it knew its successor"][0].log(1, "a", "x", epochs=[0, 1], leader=1).send
     .elected(0, 0, 0, 0, NEW, [0, 1])
     .send("a", 0)
     .send("x", 1)
-    .elected(17, 1, 1, 1, CLEAN, [1])
+    .elected(17, 1, 1, 1, CLEAN, [1, 0])
     .send("b", 1)
     .logs("a", "x", epochs=[None, None])
     .elected(200, 0, 2, 2, CLEAN, [0])

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
+from tidelog.core.reasons import ElectionKind
 from tidelog.pipeline.audit.reasons import Why, reason_of
 
 Row = Mapping[str, Any]
@@ -128,7 +129,8 @@ def histories(
 ) -> dict[int, History]:
     """Of each partition, by its number. `events` are all but moves of high watermarks."""
     found: dict[int, History] = defaultdict(History)
-    written: dict[tuple[int, int], tuple[int, str | None, Why | None]] = {}
+    written: dict[tuple[int, int], Row] = {}
+    states: dict[tuple[int, int], Row] = {}
     leaders: dict[int, list[Row]] = defaultdict(list)
     for row in events:
         number = numbers.get((row["topic"], row["partition"])) if row["topic"] is not None else None
@@ -148,10 +150,10 @@ def histories(
                 history.repairs.append(Repair(at_us, row["broker"], row["log_end_offset"], row["cause"]))
             case "partition_state_written":
                 # An election's reason is what the controller wrote first about its epoch.
-                version = row["partition_version"] or 0
-                key = (number, row["leader_epoch"])
-                if key not in written or version < written[key][0]:
-                    written[key] = (version, *reason_of(row, schema_version))
+                key, version = (number, row["leader_epoch"]), _version(row)
+                states[number, version] = row
+                if key not in written or version < _version(written[key]):
+                    written[key] = row
     for number, rows in leaders.items():
         found[number].elections = [
             Election(
@@ -159,7 +161,7 @@ def histories(
                 row["leader_epoch"],
                 row["broker"],
                 row["log_end_offset"] or 0,
-                *written.get((number, row["leader_epoch"]), (0, None, None))[1:],
+                *_why_elected(number, row, written, states, schema_version),
             )
             for row in rows
         ]
@@ -169,6 +171,30 @@ def histories(
         history.cuts.sort(key=lambda c: (c.at_us, c.broker))
         history.repairs.sort(key=lambda r: (r.at_us, r.broker))
     return dict(found)
+
+
+def _version(row: Row) -> int:
+    return row["partition_version"] or 0
+
+
+def _why_elected(
+    number: int,
+    leader: Row,
+    written: Mapping[tuple[int, int], Row],
+    states: Mapping[tuple[int, int], Row],
+    schema_version: int,
+) -> tuple[str | None, Why | None]:
+    """By what the controller wrote; but one that was neither in sync nor eligible in the state before was not
+    elected as the first that is in sync, whatever was written."""
+    row = written.get((number, leader["leader_epoch"]))
+    if row is None:
+        return None, None
+    rule, why = reason_of(row, schema_version)
+    before = states.get((number, _version(row) - 1))
+    able = None if before is None or before["isr"] is None else [*before["isr"], *(before["elr"] or ())]
+    if rule == ElectionKind.CLEAN and able is not None and leader["broker"] not in able:
+        return reason_of({**row, "rule": ElectionKind.UNCLEAN.value, "cause": None}, schema_version)
+    return rule, why
 
 
 def deaths(faults: Iterable[Row]) -> list[Death]:
