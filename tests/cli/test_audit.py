@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.cli.calling import call, refused
 from tests.pipeline import samples
+from tests.pipeline.reconcile.specimens import made, written
 
 from tidelog.cli.show.audit import exit_code, present
 from tidelog.evidence.folder import COMPLETE, RUNNING, EvidenceFolder, Manifest
@@ -108,6 +109,41 @@ def test_a_master_that_does_not_answer(evidence: Path):
     answer = call("audit", evidence, "--master", "spark://127.0.0.1:9", "--json")
     assert "cannot reach spark://127.0.0.1:9" in refused(answer)
     assert not (evidence / ".lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--master foo", "foo is no Spark master: it looks like spark://host:7077, local[2] or yarn"),
+        ("--remote foo", "foo is no Spark Connect server: the address looks like sc://host:15002"),
+        ("--report /nowhere/r.html", "/nowhere/r.html: there is no directory /nowhere"),
+        ("--report /", "/: this is a directory, not a file"),
+        ("--follow --report /r", "--follow writes no report: leave out --report and --no-report"),
+        ("--follow --no-report", "--follow writes no report: leave out --report and --no-report"),
+        ("--follow --engine local", "--engine local: --follow and --table run on Spark"),
+    ],
+)
+def test_what_would_fail_late_is_refused_at_once(words: str, message: str, evidence: Path):
+    """Also what would be ignored. Spark is not started, nothing is judged."""
+    before = sorted(evidence.rglob("*"))
+    assert refused(call("audit", evidence, *words.split())) == message
+    assert sorted(evidence.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--engine local", "--engine local: --follow and --table run on Spark"),
+        ("--master foo", "foo is no Spark master: it looks like spark://host:7077, local[2] or yarn"),
+        ("--report /nowhere/r.html", "/nowhere/r.html: there is no directory /nowhere"),
+        ("--state /dev/null/s", "the state cannot be written to /dev/null/s: not a directory"),
+        ("--connect-offsets /nowhere", "/nowhere: there is no such file"),
+    ],
+)
+def test_the_same_of_a_table(words: str, message: str, tmp_path: Path):
+    logs = written(tmp_path / "t-0", made([("plain", 0, 1)])).parent
+    table = ("--topic", "t", "--logs", logs, "--table", tmp_path)
+    assert refused(call("audit", *table, *words.split())) == message
 
 
 def test_two_kinds_of_spark(evidence: Path):

@@ -55,12 +55,20 @@ def test_no_option_answers_in_the_words_of_a_library():
         ("up --brokers x", "--brokers x: expected a whole number (see 'tidelog up --help')"),
         ("trial --seconds 0", "--seconds 0: expected 1 or more (see 'tidelog trial --help')"),
         ("lab --port 99999", "--port 99999: expected 65535 or less (see 'tidelog lab --help')"),
+        ("explore --seconds inf", "--seconds inf: expected a finite number (see 'tidelog explore --help')"),
+        (
+            "produce t --timeout -Infinity",
+            "--timeout -Infinity: expected 0.1 or more (see 'tidelog produce --help')",
+        ),
+        ("produce t -s ", "--key-separator is empty: give the text between key and value, such as :"),
+        ("sweep --master foo", "foo is no Spark master: it looks like spark://host:7077, local[2] or yarn"),
+        ("sweep --replay a:1 --save /nowhere/x", "/nowhere/x: there is no directory /nowhere"),
         ("explore --seconds x", "--seconds x: expected a number (see 'tidelog explore --help')"),
         ("topics partitions t x", "N x: expected a whole number (see 'tidelog topics partitions --help')"),
     ],
 )
 def test_a_wrong_value_names_the_option_and_what_it_takes(words: str, message: str):
-    assert line(*words.split()) == message
+    assert line(*words.split(" ")) == message
 
 
 FILES = {

@@ -27,6 +27,7 @@ from tidelog.evidence.folder import COMPLETE, INTERRUPTED, RECOVERED, RUNNING, E
 from tidelog.evidence.parquet.parts import rows_of
 from tidelog.evidence.tables import EVENTS, FAULTS, LEDGER, READS, REPLICAS
 from tidelog.trials.collection import end_of, stop_leftovers
+from tidelog.trials.plan import TrialOptions
 
 slow = pytest.mark.slow
 SECONDS = 100.0
@@ -347,6 +348,20 @@ def test_a_kafka_that_is_not_there_is_refused_and_leaves_nothing(
         ("--set num.partitions", "'num.partitions': expected name=value, --set"),
         ("--schedule /none", "/none: no such file or directory"),
         ("--network wifi", "unknown network 'wifi': choose one of relays, netns"),
+        ("--seconds inf", "--seconds inf: expected a finite number (see 'tidelog trial --help')"),
+        ("--rate 1e400", "--rate inf: expected a finite number (see 'tidelog trial --help')"),
+        ("--delivery-timeout 1e9", "--delivery-timeout 1e9: expected 86400 or less"),
+        ("--job-faults kill", "--job-faults needs --through"),
+        ("--client foo", "'foo': expected name=value, --client"),
+        ("--client foo=1", "--client foo=1: librdkafka refuses it: No such configuration property"),
+        ("--client linger.ms=7 --client retries=x", "--client retries=x: librdkafka refuses it: Invalid"),
+        ("--client error_cb=3", "--client error_cb=3: librdkafka refuses it: "),
+        ("--client max.in.flight=9", "--client max.in.flight=9: librdkafka refuses it: Failed to create"),
+        ("--client acks=1", "--client acks: give --acks instead"),
+        ("--client group.id=", "--client group.id: a trial sets it itself, leave it out"),
+        ("-b :x", ":x: expected host:port, not ':x'"),
+        ("-b h:99999", "h:99999: expected host:port, not 'h:99999'"),
+        ("-b h:1 --client foo=1", "--client foo=1: librdkafka refuses it: No such configuration property"),
         ("-b h:1 --network netns", "--network netns: not available on an existing Kafka cluster"),
         ("-b h:1 --faults kill", "--faults: not available on an existing Kafka cluster"),
         ("-b h:1 --set a=b", "--schedule and --set: not available on an existing Kafka cluster"),
@@ -356,6 +371,13 @@ def test_what_cannot_be_is_refused_in_one_line(words: str, message: str, tmp_pat
     answer = refused(call("trial", *words.split(), "--evidence", tmp_path / "e"))
     assert answer.startswith(message)
     assert not (tmp_path / "e").exists()
+
+
+def test_what_the_library_takes_is_not_refused() -> None:
+    """Settings of all clients, of producers alone, of consumers alone; whatever producers wait for."""
+    given = ("client.rack=az1", "compression.type=zstd", "fetch.min.bytes=1", "linger.ms=7")
+    TrialOptions(acks="0,1,all", client_settings=given).check()
+    TrialOptions(acks="0", client_settings=("max.in.flight=9",)).check()
 
 
 def test_namespaces_are_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -183,7 +183,7 @@ def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch
 
 
 def test_too_few_brokers_are_one_line(kafka_cluster: Cluster):
-    with pytest.raises(TopicError, match="3 replicas on 1 brokers: give --replication-factor"):
+    with pytest.raises(TopicError, match="3 replicas on 1 broker: give --replication-factor"):
         Topic.create(
             kafka_cluster.bootstrap_servers, "t3", partitions=1, replication_factor=3, configs={}, client={}
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from tidelog.cli.usage import check_finite
 from tidelog.errors import unknown
 
 ARGUMENTS = "Arguments"
@@ -27,6 +28,11 @@ _WITHOUT_BRACKETS = r"default: \1"
 
 
 class Command(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest: list[str] = super().parse_args(ctx, args)
+        check_finite(ctx)
+        return rest
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [_usage(piece) for piece in super().collect_usage_pieces(ctx)]
 

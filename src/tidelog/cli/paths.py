@@ -10,6 +10,7 @@ typed, because they print them.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tidelog.errors import Refusal, reason
@@ -18,6 +19,18 @@ from tidelog.errors import Refusal, reason
 def absolute(given: Path | None) -> Path | None:
     """The absolute path. Symbolic links stay: users recognise the names that they typed."""
     return given.absolute() if given is not None else None
+
+
+def check_file(path: Path | None) -> None:
+    """Whether a file can be written there, before the work whose result it holds. Raises `Refusal`."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise Refusal(f"{path}: this is a directory, not a file")
+    if not path.parent.is_dir():
+        raise Refusal(f"{path}: there is no directory {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Refusal(f"{path}: permission denied")
 
 
 def make_folder(path: Path) -> None:

@@ -5,10 +5,11 @@ Typer has a class of its own for some mistakes; the others are recognized by how
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
-from tidelog.errors import unknown
+from tidelog.errors import Refusal, unknown
 
 _EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)")
 _NO_VALUE = re.compile(r"Option '(.*)' requires an argument")
@@ -29,6 +30,17 @@ def message(error: Any) -> str:
         return _unknown_option(error.option_name, context)
     text = _value_message(error) or _reworded(error, context)
     return f"{text} (see '{context.command_path} --help')" if context is not None else text
+
+
+def check_finite(context: Any) -> None:
+    """No option takes `inf`, which is above every minimum. Raises `Refusal`."""
+    for parameter in context.command.params:
+        given = context.params.get(parameter.name)
+        if isinstance(given, float) and not math.isfinite(given):
+            raise Refusal(
+                f"{_name(parameter)} {given}: expected {_KINDS['finite_number']} "
+                f"(see '{context.command_path} --help')"
+            )
 
 
 def _unknown_option(given: str, context: Any) -> str:

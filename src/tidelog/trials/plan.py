@@ -24,12 +24,14 @@ from tidelog.faults import schedule as schedules
 from tidelog.faults.schedule import FaultSettings, PlannedFault
 from tidelog.faults.sequences import STALE_REPLICA_RETURNS, TWO_LEADERS_DIE
 from tidelog.faults.testbed import Ability
+from tidelog.kafka_client.blocking import parse_servers
 from tidelog.narrate.numbers import counted
 from tidelog.settings.broker import BROKER
 from tidelog.settings.loading import gather
 from tidelog.settings.properties import Property, assignment
 from tidelog.trials.collection import stop_leftovers
 from tidelog.trials.job import JobFault, JobPlan
+from tidelog.trials.load.checks import check_clients
 from tidelog.trials.load.workload import Idempotence, Workload
 from tidelog.trials.targets import ExistingKafka, LoadTarget, OwnCluster
 from tidelog.trials.trial import LoadTrial, Silent, TrialFailed, TrialPlan, Watcher
@@ -165,7 +167,8 @@ class TrialOptions:
         if self.foreign and self.job is not None:
             raise Refusal("--through: not available on an existing Kafka cluster")
         if not self.foreign and self.replicas > self.brokers:
-            raise Refusal(f"{self.replicas} replicas on {self.brokers} brokers: give more --brokers")
+            few = f"{counted(self.replicas, 'replica')} on {counted(self.brokers, 'broker')}"
+            raise Refusal(f"{few}: give more --brokers")
         if (self.min_insync or 0) > self.replicas:
             raise Refusal(
                 f"--min-insync {self.min_insync}: each partition has {counted(self.replicas, 'replica')}, "
@@ -178,7 +181,9 @@ class TrialOptions:
         for kind in self.kinds():
             if why := TRIAL_FAULTS[kind].impossible(self._min_insync):
                 raise Refusal(f"--faults {self.faults}: {why}")
-        self.workload()
+        if self.bootstrap_servers is not None:
+            parse_servers(self.bootstrap_servers)
+        check_clients(self.workload())
 
     # ------------------------------------------------------------ the plan
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tidelog.cli.options import JsonOption, MasterOption, RemoteOption, one_of
 from tidelog.cli.parameters import audit as given
+from tidelog.cli.paths import check_file
 from tidelog.errors import Refusal
 from tidelog.extras import require
 
@@ -65,6 +66,16 @@ def audit(
     require("spark", "tidelog audit")
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
+    from tidelog.pipeline.audit.run import ENGINES, LOCAL
+    from tidelog.pipeline.spark.session import check_place
+
+    one_of("engine", engine, ENGINES)
+    if follow and (report is not None or no_report):
+        raise Refusal("--follow writes no report: leave out --report and --no-report")
+    if engine == LOCAL and (follow or table is not None):
+        raise Refusal("--engine local: --follow and --table run on Spark")
+    check_place(master, remote)
+    check_file(report)
     of_table = (logs, columns, history, query_checkpoint, connect_offsets, state, since, until)
     if table is not None:
         if folder is not None or follow or from_beginning or checkpoint or seconds:
@@ -104,7 +115,6 @@ def _audit_evidence(folder: str, choices: dict[str, Any], *, as_json: bool) -> i
     from tidelog.cli.show.trial_progress import watched
     from tidelog.pipeline.audit import run
 
-    one_of("engine", choices["engine"], run.ENGINES)
     try:
         with watched(quiet=as_json) as watcher:
             audited = run.audit(folder, **choices, watcher=watcher)

@@ -20,6 +20,7 @@ from tidelog.cli.options import (
     scenario_named,
 )
 from tidelog.cli.parameters import explore as given
+from tidelog.cli.paths import check_file
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
 from tidelog.storage.durable import write_file
@@ -105,10 +106,7 @@ def _check(options: SearchOptions, save: Path | None) -> None:
     options.scenario()
     if options.idempotent and (options.acks != -1 or options.retries == 0):
         raise Refusal("an idempotent producer needs --acks all and --retries of at least 1, as in Kafka")
-    if save is not None and save.is_dir():
-        raise Refusal(f"{save}: this is a directory, not a file")
-    if save is not None and not save.parent.is_dir():
-        raise Refusal(f"{save}: there is no directory {save.parent}")
+    check_file(save)
 
 
 def _explore(

@@ -78,6 +78,8 @@ def produce(
         raise Refusal("choose one of VALUE, --count and --key-separator")
     if key is not None and key_separator is not None:
         raise Refusal("choose one of --key and --key-separator")
+    if key_separator == "":
+        raise Refusal("--key-separator is empty: give the text between key and value, such as :")
     acks_wanted = {"all": -1, "1": 1}[one_of("acks", acks, ("all", "1"))]
     from tidelog.cli.show.waiting import Waiting
     from tidelog.kafka_client.blocking import ClientError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tidelog.cli.errors import ExitCode
 from tidelog.cli.options import JsonOption, MasterOption, RemoteOption
 from tidelog.cli.parameters import sweep as given
-from tidelog.cli.paths import make_folder
+from tidelog.cli.paths import check_file, make_folder
 from tidelog.cli.show.output import console, write_json, write_text
 from tidelog.errors import Refusal
 from tidelog.extras import require
@@ -62,9 +62,13 @@ def sweep(
     """Simulate many failures under many settings; draw an atlas. It shows how often records are lost."""
     require("spark", "tidelog sweep")
     if replay is not None:
+        check_file(save)
         return _replay(replay, save)
     if save is not None:
         raise Refusal("--save needs --replay: a sweep writes to --out")
+    from tidelog.pipeline.spark.session import check_place
+
+    check_place(master, remote)
     given = {
         "generation": generation,
         "acks": acks,

@@ -61,7 +61,7 @@ def trial(
     settings: given.SetOption = None,
     client: given.ClientOption = None,
     through: given.Through = None,
-    job_faults: given.JobFaults = "kill",
+    job_faults: given.JobFaults = None,
     no_audit: given.NoAudit = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -111,11 +111,13 @@ def _seconds(seconds: float | None, minutes: float | None) -> float:
     return minutes * 60 if minutes is not None else 60.0 if seconds is None else seconds
 
 
-def _job(through: str | None, faults: str, *, audited: bool) -> JobPlan | None:
+def _job(through: str | None, faults: str | None, *, audited: bool) -> JobPlan | None:
     if through is None:
+        if faults is not None:
+            raise Refusal("--job-faults needs --through: name the job that they happen to")
         return None
     if not audited:
         raise Refusal("--through needs the audit: leave out --no-audit")
     from tidelog.cli.commands.trial_through import job_plan
 
-    return job_plan(through, faults)
+    return job_plan(through, "kill" if faults is None else faults)

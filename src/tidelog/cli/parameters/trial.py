@@ -58,7 +58,7 @@ Consumers = Annotated[int, _load("N", "Number of consumers; each reads all parti
 ValueBytes = Annotated[int, _load("N", "Size of a value.", "--value-bytes", min=1, max=1_000_000)]
 DeliveryTimeout = Annotated[
     float,
-    _load("S", "Delivery timeout of a send in seconds.", "--delivery-timeout", min=1.0),
+    _load("S", "Delivery timeout of a send in seconds.", "--delivery-timeout", min=1.0, max=86_400.0),
 ]
 
 
@@ -147,13 +147,14 @@ Through = Annotated[
     ),
 ]
 JobFaults = Annotated[
-    str,
+    str | None,
     _job(
         "LIST",
         "What happens to the job, in order: kill (between rows and commit), expire (kill it, and let records "
         "expire before it is back), forget (kill it, and delete its checkpoint), recreate (first in the "
         "list: before the load its topic is deleted and created again), or none.",
         "--job-faults",
+        default="kill",
         autocompletion=completion.lists(lambda: ("kill", "expire", "forget", "recreate")),
     ),
 ]

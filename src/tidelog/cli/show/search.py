@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tidelog.lab.search.finding_file import command_line
 from tidelog.lab.search.search import SearchOptions, SearchResult
+from tidelog.narrate.numbers import counted
 
 
 class _Rate(ProgressColumn):
@@ -63,9 +64,11 @@ class SearchProgress:
 def opening(options: SearchOptions) -> str:
     setup = options.scenario().setup
     begin = "" if options.strategy == "exhaustive" else f", seed {options.seed}"
+    most = counted(options.schedules, "schedule")
     return (
-        f"Searching under {options.generation}: {options.strategy}, at most {options.schedules} schedules"
-        f"{begin}; {setup.brokers} brokers, {len(setup.topics[0].replicas)} replicas."
+        f"Searching under {options.generation}: {options.strategy}, at most {most}"
+        f"{begin}; {counted(setup.brokers, 'broker')}, "
+        f"{counted(len(setup.topics[0].replicas), 'replica')}."
     )
 
 
@@ -73,7 +76,7 @@ def summary(options: SearchOptions, result: SearchResult) -> str:
     stopped = "Interrupted after" if result.interrupted else "Played"
     if result.time_up:
         stopped = "Time limit reached after"
-    words = f"{stopped} {result.schedules} schedules"
+    words = f"{stopped} {counted(result.schedules, 'schedule')}"
     if options.strategy != "exhaustive":
         words += f" (seed {options.seed})"
     elif result.exhausted:

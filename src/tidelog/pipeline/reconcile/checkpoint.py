@@ -130,6 +130,8 @@ def read_connect_offsets(path: str, topic: str) -> QueryProgress:
             for each in entries
             if each["partition"]["kafka_topic"] == topic
         }
+    except FileNotFoundError:
+        raise PipelineError(f"{path}: there is no such file") from None
     except OSError as error:
         raise PipelineError(f"{path} cannot be read: {reason(error)}") from None
     except (ValueError, KeyError, TypeError):

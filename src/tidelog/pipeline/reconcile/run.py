@@ -82,6 +82,7 @@ def ready(request: Request, format_: str) -> None:
         look_at(request.bootstrap_servers, request.topic)
     if request.state is not None:
         states.load(request.state, request.topic)
+        states.check_folder(request.state)
     _progress(request)
 
 

@@ -5,7 +5,9 @@ A run judges only what lies behind it. It is written when a run has come to its 
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -53,10 +55,28 @@ def load(folder: str, topic: str) -> State:
     return found
 
 
+def check_folder(folder: str) -> None:
+    """Whether the state can be written, before the run whose end it is. A folder elsewhere is not asked.
+    Raises `PipelineError`."""
+    path = Place.of(folder).local
+    if path is None:
+        return
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise PipelineError(_not_written(folder, error)) from None
+    if not os.access(path, os.W_OK):
+        raise PipelineError(_not_written(folder, PermissionError(errno.EACCES, os.strerror(errno.EACCES))))
+
+
+def _not_written(folder: str, error: OSError) -> str:
+    return f"the state cannot be written to {folder}: {reason(error)}"
+
+
 def save(folder: str, state: State) -> None:
     """Raises `PipelineError`."""
     try:
         text = json.dumps({"version": _VERSION, **asdict(state)}, indent=2)
         Place.of(folder).write(FILE, text.encode())
     except OSError as error:
-        raise PipelineError(f"the state cannot be written to {folder}: {reason(error)}") from None
+        raise PipelineError(_not_written(folder, error)) from None

@@ -42,6 +42,7 @@ _PYTHON_CONNECTS_WITHIN = "120s"
 _CONNECT_PORT = 15002
 _MASTER_PORT = 7077
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+_MASTER = re.compile(r"spark://.|k8s://.|yarn$|local-cluster\[")
 _LOCAL = re.compile(r"local(?:\[(?P<cores>\d+|\*)(?:,\d+)?\])?")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -65,8 +66,7 @@ def open_session(
     `quick`: what is to be done is over in a minute or two, or comes in small parts. `settings` are further
     ones of Spark's own. `say` is called with what Spark runs on. Raises `PipelineError`.
     """
-    if master and remote:
-        raise PipelineError("a master or a Spark Connect server, not both: leave out --master or --remote")
+    check_place(master, remote)
     if memory_mb is not None and memory_mb < MEMORY_MB_MIN:
         raise PipelineError(f"Spark does not run in {memory_mb} MB: give it {MEMORY_MB_MIN} or more")
     pieces = shuffle_partitions or _cores(master, remote) or _PIECES_ELSEWHERE
@@ -88,6 +88,17 @@ def open_session(
 
     register(spark)
     return spark
+
+
+def check_place(master: str | None, remote: str | None) -> None:
+    """Whether Spark could be there at all: it answers a misspelt master with a page of Java. Raises
+    `PipelineError`."""
+    if master and remote:
+        raise PipelineError("a master or a Spark Connect server, not both: leave out --master or --remote")
+    if remote and not remote.startswith("sc://"):
+        raise PipelineError(f"{remote} is no Spark Connect server: the address looks like sc://host:15002")
+    if master and not (_is_local(master) or _MASTER.match(master)):
+        raise PipelineError(f"{master} is no Spark master: it looks like spark://host:7077, local[2] or yarn")
 
 
 def _common(shuffle_partitions: int) -> dict[str, str]:
@@ -266,8 +277,6 @@ def _no_java_left() -> Iterator[None]:
 
 
 def _connected(remote: str, wanted: Settings) -> SparkSession:
-    if not remote.startswith("sc://"):
-        raise PipelineError(f"{remote} is no Spark Connect server: the address looks like sc://host:15002")
     try:
         import grpc  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
     except ImportError:

@@ -22,7 +22,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, Message, TopicPart
 from tidelog.evidence.journals.clients import ReadsJournal, Seal
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.parquet.sealing import Sealer
-from tidelog.trials.load.librdkafka import common_settings, error_name
+from tidelog.trials.load.librdkafka import consumer_settings, error_name
 from tidelog.trials.load.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.load.workload import ConsumerPlan
 from tidelog.wire.errors import ErrorCode
@@ -147,18 +147,8 @@ class Reader:
     # ------------------------------------------------------------ the library
 
     def _connect(self) -> Consumer:
-        settings: dict[str, Any] = {
-            **common_settings(self.plan.name, self.plan.bootstrap_servers),
-            "group.id": f"trial-{self.plan.name}",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 100,
-            "fetch.error.backoff.ms": 50,
-            "error_cb": self._on_error,
-        }
         self._last_heard = time.monotonic()
-        consumer = Consumer(settings | self.plan.client)
+        consumer = Consumer(consumer_settings(self.plan) | {"error_cb": self._on_error})
         self._assign(consumer)
         return consumer
 

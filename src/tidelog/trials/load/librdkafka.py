@@ -7,7 +7,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from tidelog.trials.load.workload import ConsumerPlan, ProducerPlan
 from tidelog.wire.errors import ErrorCode
+
+SILENT: dict[str, Any] = {"log_level": 0}
+"""Brokers that cannot be reached are what a trial is about; the library would tell stderr of each."""
 
 
 def common_settings(name: str, bootstrap_servers: str) -> dict[str, Any]:
@@ -27,6 +31,36 @@ def common_settings(name: str, bootstrap_servers: str) -> dict[str, Any]:
         "socket.connection.setup.timeout.ms": 5_000,
         "log.connection.close": False,
     }
+
+
+def producer_settings(plan: ProducerPlan) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        **common_settings(plan.name, plan.bootstrap_servers),
+        "acks": plan.acks,
+        "enable.idempotence": plan.idempotent,
+        "linger.ms": 5,
+        "message.timeout.ms": plan.delivery_timeout_ms,
+        # The broker gives up before the client does, so that the client hears about it.
+        "request.timeout.ms": min(5_000, plan.delivery_timeout_ms),
+        "queue.buffering.max.messages": plan.in_flight_max + plan.partitions + 1000,
+        "queue.buffering.max.kbytes": 1_048_576,
+    }
+    if plan.retries is not None and not plan.idempotent:
+        settings["retries"] = plan.retries
+    return settings | plan.client
+
+
+def consumer_settings(plan: ConsumerPlan) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        **common_settings(plan.name, plan.bootstrap_servers),
+        "group.id": f"trial-{plan.name}",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 100,
+        "fetch.error.backoff.ms": 50,
+    }
+    return settings | plan.client
 
 
 def error_name(code: int) -> str:

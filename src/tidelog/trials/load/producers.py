@@ -27,7 +27,7 @@ from tidelog.evidence.journals.clients import FAILED, OK, LedgerJournal, Seal
 from tidelog.evidence.journals.lines import LineJournal
 from tidelog.evidence.outcomes import outcome_of
 from tidelog.evidence.parquet.sealing import Sealer
-from tidelog.trials.load.librdkafka import common_settings, error_name
+from tidelog.trials.load.librdkafka import error_name, producer_settings
 from tidelog.trials.load.worker import Noticed, Orders, Speaker, main, no_journal
 from tidelog.trials.load.workload import ProducerPlan
 
@@ -168,22 +168,7 @@ class Sender:
     # ------------------------------------------------------------ the library
 
     def _connect(self) -> Producer:
-        plan = self.plan
-        settings: dict[str, Any] = {
-            **common_settings(plan.name, plan.bootstrap_servers),
-            "acks": plan.acks,
-            "enable.idempotence": plan.idempotent,
-            "linger.ms": 5,
-            "message.timeout.ms": plan.delivery_timeout_ms,
-            # The broker gives up before the client does, so that the client hears about it.
-            "request.timeout.ms": min(5_000, plan.delivery_timeout_ms),
-            "queue.buffering.max.messages": plan.in_flight_max + plan.partitions + 1000,
-            "queue.buffering.max.kbytes": 1_048_576,
-            "error_cb": self._on_error,
-        }
-        if plan.retries is not None and not plan.idempotent:
-            settings["retries"] = plan.retries
-        return Producer(settings | plan.client)
+        return Producer(producer_settings(self.plan) | {"error_cb": self._on_error})
 
     def _on_error(self, error: KafkaError) -> None:
         self._broken |= error.fatal()

@@ -14,13 +14,12 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from tidelog.errors import Refusal
-from tidelog.trials.load.librdkafka import common_settings, error_name
+from tidelog.narrate.numbers import counted
+from tidelog.trials.load.librdkafka import SILENT, common_settings, error_name
 
 _REQUEST_SECONDS = 10.0
 _POLL_SECONDS = 0.1
 _FILL_SECONDS = 60.0
-# Brokers that cannot be reached are what a trial is about; the library would tell stderr of each.
-_SILENT: dict[str, Any] = {"log_level": 0}
 
 
 class TopicError(Refusal):
@@ -63,7 +62,8 @@ class Topic:
         found = _reached(admin, bootstrap_servers)
         if 0 < len(found.brokers) < replication_factor:
             raise TopicError(
-                f"{replication_factor} replicas on {len(found.brokers)} brokers: give --replication-factor"
+                f"{counted(replication_factor, 'replica')} on {counted(len(found.brokers), 'broker')}: "
+                "give --replication-factor"
             )
         wanted = NewTopic(name, partitions, replication_factor, config=dict(configs))
         try:
@@ -146,7 +146,7 @@ class Topic:
 
     def fill(self, records: int, client: Mapping[str, str]) -> None:
         """So many records in each partition, which no ledger knows. Raises `TopicError`."""
-        producer = Producer(common_settings("filler", self._servers) | _SILENT | dict(client))
+        producer = Producer(common_settings("filler", self._servers) | SILENT | dict(client))
         for number in range(records):
             for partition in range(self.partitions):
                 producer.produce(self.name, b"earlier-%d-%d" % (partition, number), partition=partition)
@@ -165,7 +165,7 @@ class Topic:
 
 def _admin(bootstrap_servers: str, client: Mapping[str, str]) -> AdminClient:
     try:
-        return AdminClient(common_settings("trial", bootstrap_servers) | _SILENT | dict(client))
+        return AdminClient(common_settings("trial", bootstrap_servers) | SILENT | dict(client))
     except KafkaException as error:
         raise TopicError(f"the client library refuses its settings: {error.args[0].str()}") from None
 
