@@ -268,6 +268,14 @@ def test_what_cannot_be_done_is_said_in_one_line(kafka: Cluster) -> None:
         kafka.inject("kil", 1)
     with pytest.raises(ClusterError, match="delay 1>2: expected targets like 1, 300ms"):
         kafka.inject("delay", "1>2")
+    for kind, target, said in (
+        ("cut", "2", "cut 2: expected links like 1>2"),
+        ("cut", "1>9", "there is no broker 9: the cluster has 3"),
+        ("zone", "az9", "zone az9: expected a zone: az1, az2, az3"),
+        ("kill", "az1", "kill az1: expected brokers like 1"),
+    ):
+        with pytest.raises(ClusterError, match=said):
+            kafka.inject(kind, target)
     with pytest.raises(ClusterError, match="broker 'one': give its number, such as 1"):
         kafka.kill("one")  # type: ignore[arg-type]
     with pytest.raises(ClusterError, match="broker None: give its number, such as 1"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tests.testing.plugged import run
+from tests.testing.plugged import plugged, run
 
 from tidelog.errors import Refusal
 from tidelog.faults import TRIAL_FAULTS
@@ -161,10 +165,58 @@ def test_it(kafka_cluster, kafka_topic):
     assert found is not None, text
     assert f'@pytest.mark.kafka_schedules(replay="{found[1]}")' in text
     assert re.search(rf"faults:\n +\+0.\d+ s kill {found[2]}(, healed .*| \(active\))\n", text)
-    assert re.search(r'again: pytest "test_.*::test_it"', text)
+    line = re.escape(found[1])
+    assert re.search(rf'again: pytest "test_\w+\.py::test_it" --kafka-schedule="{line}"\n', text)
     again = run(pytester, source, f"--kafka-schedule={found[1]}")
     again.assert_outcomes(failed=1)
     again.stdout.fnmatch_lines(["*a broker is dead*"])
+
+
+@pytest.mark.slow
+def test_the_line_that_repeats_a_failure_asks_for_the_same_cluster(pytester: pytest.Pytester) -> None:
+    """Whatever else the marker names; from the folder in which pytest was started. Each line is run."""
+    pytester.makeini("[pytest]")
+    pytester.mkdir("suite").joinpath("test_one.py").write_text(
+        """
+import pytest
+
+@pytest.mark.kafka(settings={"num.partitions": 2})
+@pytest.mark.parametrize("name", ["a", "$b"])
+def test_it(kafka_cluster, name):
+    assert kafka_cluster.status.generation == "epoch"
+    assert len(kafka_cluster.pids) == 3
+"""
+    )
+    pytester.chdir()
+    os.chdir("suite")
+    command = [sys.executable, "-m", "pytest", *plugged(), "-p", "no:cacheprovider"]
+    options = ["--kafka-brokers=1", "--kafka-generation=hw,epoch"]
+    ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    again = re.findall(r"^again: pytest (.*)", ended.stdout, re.MULTILINE)
+    assert len(again) == 4, ended.stdout
+    for line in again:
+        repeated = subprocess.run([*command, *shlex.split(line)], capture_output=True, text=True, check=False)
+        assert "1 failed" in repeated.stdout, (line, repeated.stdout)
+        assert f"again: pytest {line}\n" in repeated.stdout
+
+
+@pytest.mark.slow
+def test_a_failed_assertion_shows_the_line_of_the_test(pytester: pytest.Pytester) -> None:
+    """Not the lines of the ledger."""
+    result = run(
+        pytester,
+        BODY
+        + """
+def test_it(kafka_ledger):
+    kafka_ledger.assert_exactly_once(["a"])
+""",
+        "--kafka-brokers=1",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [">       kafka_ledger.assert_exactly_once(*", "E  *AssertionError: 1 values*"]
+    )
+    result.stdout.no_fnmatch_line("*def _none(*")
 
 
 @pytest.mark.slow
@@ -198,6 +250,14 @@ import pytest
 def test_it(kafka_topic):
     time.sleep(0.5)
 
+@pytest.mark.kafka_schedules(replay="kill 1 @10+20; cut 1>8 @10+20")
+def test_half(kafka_topic):
+    time.sleep(0.5)
+
+@pytest.mark.kafka_schedules(replay="zone az9 @10+20")
+def test_zone(kafka_topic):
+    time.sleep(0.5)
+
 class TestUnit(unittest.TestCase):
     @pytest.mark.kafka_schedules
     def test_it(self):
@@ -205,9 +265,14 @@ class TestUnit(unittest.TestCase):
 """,
         "--kafka-brokers=1",
     )
-    result.assert_outcomes(failed=1, errors=1)
+    result.assert_outcomes(failed=3, errors=1)
     result.stdout.fnmatch_lines_random(
-        ["no fault was done: kill 9: *9*", "*kafka_schedules: the test uses no fixture such as kafka_topic"]
+        [
+            "no fault was done: there is no broker 9: the cluster has 1",
+            "no fault was done: there is no broker 8: the cluster has 1",
+            "no fault was done: zone az9: expected a zone: az1",
+            "*kafka_schedules: the test uses no fixture such as kafka_topic",
+        ]
     )
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from tidelog.cluster.answers import ANSWER_SECONDS
 from tidelog.cluster.errors import ClusterError, NotPossibleHere
@@ -23,7 +23,7 @@ from tidelog.errors import unknown
 from tidelog.faults import TRIAL_FAULTS
 from tidelog.faults.base import Absence, Fault
 from tidelog.faults.places import KEEPER, Node
-from tidelog.faults.targets import Targets, amount_ms, read_targets
+from tidelog.faults.targets import Takes, Targets, amount_ms, places, read_targets
 from tidelog.faults.testbed import FaultFailed
 
 if TYPE_CHECKING:
@@ -84,6 +84,9 @@ class ActiveFault:
 Made = TypeVar("Made", bound=ActiveFault)
 
 
+_LINKED: Final = (Takes.SIDES, Takes.DELAY, Takes.CHANNEL_OR_ALL)
+
+
 class ActiveFaults:
     """Does faults to a cluster, and keeps the book of them."""
 
@@ -99,7 +102,8 @@ class ActiveFaults:
         if kind not in TRIAL_FAULTS:
             raise unknown("fault", kind, tuple(TRIAL_FAULTS))
         fault, texts = TRIAL_FAULTS[kind], tuple(map(str, words))
-        self._check(fault, texts)
+        self.check(fault, texts)
+        self._check_nodes(kind, texts)
         targets = read_targets(texts)
         bed = ClusterTestbed(self._cluster, self._cluster.client_zones)
         try:
@@ -134,10 +138,24 @@ class ActiveFaults:
         self.history.append(done)
         return done
 
-    def _check(self, fault: Fault, words: Sequence[str]) -> None:
+    def check(self, fault: Fault, words: Sequence[str]) -> None:
+        """Whether there is what it would hit: a broker or a zone that is not there suffers nothing. Clients
+        may come later. Raises `ClusterError`."""
+        what = " ".join((fault.name, *words))
         if fault.has_amount != (amount_ms(words) is not None):
-            raise ClusterError(f"{fault.name} {' '.join(words)}: expected targets like 1, 300ms")
-        self._check_nodes(fault.name, words)
+            raise ClusterError(f"{what}: expected targets like 1, 300ms")
+        hit = places(words)
+        if fault.takes in _LINKED:
+            if not hit or not all(">" in word for word in hit):
+                raise ClusterError(f"{what}: expected links like 1>2")
+        elif fault.takes is Takes.ZONE:
+            zones = self._cluster.spec.zones
+            if len(hit) != 1 or hit[0] not in zones:
+                raise ClusterError(f"{what}: expected a zone: {', '.join(zones)}")
+        elif fault.takes is not Takes.MEMBER and not all(word.isdigit() for word in hit):
+            raise ClusterError(f"{what}: expected brokers like 1")
+        for node in (node for word in hit for node in word.split(">") if node.isdigit()):
+            self._cluster.broker(int(node))
 
     def _check_nodes(self, kind: str, words: Sequence[str]) -> None:
         for word in words:

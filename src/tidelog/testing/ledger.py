@@ -184,6 +184,7 @@ class Ledger:
 
     def assert_nothing_lost(self) -> None:
         """Every acknowledged record is in its topic."""
+        __tracebackhide__ = True
         found = {id(send) for _, send in self._matched() if send is not None}
         lost = [send for send in self.sends if send.outcome == OK and id(send) not in found]
         acknowledged = sum(send.outcome == OK for send in self.sends)
@@ -192,6 +193,7 @@ class Ledger:
     def assert_exactly_once(self, values: Iterable[bytes | str]) -> None:
         """What the application made of the records, as a list of their values, has every acknowledged one
         exactly once, every one whose outcome is unknown at most once, and nothing else."""
+        __tracebackhide__ = True
         self._flush()
         left = Counter(value.encode() if isinstance(value, str) else bytes(value) for value in values)
         missing: list[Send] = []
@@ -210,6 +212,7 @@ class Ledger:
 
     def assert_order(self) -> None:
         """In every partition the records of each producer are in the order in which they were sent."""
+        __tracebackhide__ = True
         latest: dict[tuple[str, str, int], Send] = {}
         wrong = []
         for record, send in self._matched():
@@ -346,6 +349,7 @@ def _fault_row(number: int, fault: ActiveFault, started_us: int) -> dict[str, An
 
 def _none(found: list[Any], what: str) -> None:
     """Raise an assertion error that shows the first few."""
+    __tracebackhide__ = True  # pytest shows the line of the test
     if found:
         shown = "\n".join(f"  {each}" for each in found[:_SHOWN_MAX])
         more = f"\n  … and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""

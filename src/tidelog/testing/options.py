@@ -15,6 +15,7 @@ import pytest
 
 from tidelog.errors import Refusal, reason, unknown
 
+BROKERS: Final = 3
 GENERATION: Final = "epoch"
 _MARKER: Final[Mapping[str, type]] = {
     "brokers": int,
@@ -60,7 +61,7 @@ class ClusterChoice:
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("kafka", "Kafka (tidelog)")
     group.addoption(
-        "--kafka-brokers", type=int, default=3, metavar="N", help="brokers of a cluster (default: 3)"
+        "--kafka-brokers", type=int, default=BROKERS, metavar="N", help="brokers of a cluster (default: 3)"
     )
     group.addoption(
         "--kafka-generation",

@@ -311,13 +311,25 @@ def pytest_runtest_makereport(
         kept = folder_for(_evidence_root(item.config, running), item.nodeid)
         try:
             began, topics = item.stash[BEGAN_US], item.stash[TOPICS]
-            report.sections.append(("Kafka", failure_text(running, item.nodeid, began, topics, kept)))
+            report.sections.append(("Kafka", failure_text(running, _again(item), began, topics, kept)))
             item.stash[KEPT] = kept
             if "kafka_ledger" not in getattr(item, "fixturenames", ()):  # or when the ledger is closed
                 keep_evidence(running, kept, None)
         except OSError as error:  # the failure itself must be reported all the same
             report.sections.append(("Kafka", f"{kept}: {reason(error)}"))
     return report
+
+
+def _again(item: pytest.Item) -> str:
+    """The command that repeats a test, under the schedule that it ran under, if it did."""
+    from tidelog.testing.again import command_for
+
+    if item.get_closest_marker("kafka_schedules") is None:
+        return command_for(item)
+    from tidelog.testing.schedule_runs import RUN
+    from tidelog.testing.schedules import written
+
+    return command_for(item, written(item.stash[RUN].schedule or ()))
 
 
 def _running(item: pytest.Item) -> RunningCluster | None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.cluster.cluster import Cluster
 from tidelog.evidence.journals.event_files import CorruptEvidence, event_files, read_events
-from tidelog.testing.options import GENERATION
+from tidelog.narrate.numbers import counted
 from tidelog.testing.running import EVENTS, RunningCluster
 
 _FLUSHED_SECONDS: Final = 0.4
@@ -21,22 +21,20 @@ _LED: Final = "became_leader"
 _SHOWN_MAX: Final = 20
 
 
-def failure_text(running: RunningCluster, nodeid: str, began_us: int, topics: list[str], kept: Path) -> str:
-    """`topics`: those of the test; none: all that had a new leader meanwhile. `kept`: where evidence goes."""
+def failure_text(running: RunningCluster, again: str, began_us: int, topics: list[str], kept: Path) -> str:
+    """`again`: the command that repeats it. `topics`: those of the test; none: all that had a new leader
+    meanwhile. `kept`: where evidence goes."""
     cluster, choice = running.cluster, running.choice
     if not isinstance(cluster, Cluster):
         return f"cluster: {cluster.bootstrap_servers}, which runs already"
     time.sleep(_FLUSHED_SECONDS)
-    lines = [f"cluster: {choice.brokers} brokers, generation {choice.generation}"]
+    lines = [f"cluster: {counted(choice.brokers, 'broker')}, generation {choice.generation}"]
     lines += [f"  {name}={value}" for name, value in choice.arguments().get("settings", {}).items()]
     lines += ["faults:", *(_faults(cluster, began_us) or ["  none"])]
     lines += ["who led:", *(list(_leaders(running.folder / EVENTS, began_us, topics)) or ["  no change"])]
     deaths = [(at, how) for at, how in running.deaths if at >= began_us]
     lines += [f"{_since(at, began_us)} {how}, which no test asked for" for at, how in deaths]
-    options = ""
-    if choice.generation != GENERATION and not choice.named:
-        options += f" --kafka-generation={choice.generation}"
-    lines.append(f'again: pytest "{nodeid}"{options}')
+    lines.append(f"again: {again}")
     lines.append(f"evidence: {kept}")
     return "\n".join(lines)
 

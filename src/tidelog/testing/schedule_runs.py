@@ -22,10 +22,14 @@ from _pytest.runner import runtestprotocol
 
 from tidelog.cluster.active_fault import ActiveFault
 from tidelog.cluster.cluster import Cluster
+from tidelog.cluster.errors import ClusterError
 from tidelog.cluster.testbed import ClusterTestbed
 from tidelog.errors import Refusal, unknown
 from tidelog.evidence.event_schema import Row
+from tidelog.faults import TRIAL_FAULTS
+from tidelog.narrate.numbers import counted
 from tidelog.testing import schedules
+from tidelog.testing.again import command_for
 from tidelog.testing.faults import Faults
 from tidelog.testing.options import check_kind
 from tidelog.testing.schedules import Schedule
@@ -97,8 +101,11 @@ class Run:
     """Faults that could not be done, and why."""
 
     def plan(self, cluster: Cluster) -> Schedule:
+        """Raises `ClusterError` for a line that was written for another cluster."""
         if self.schedule is None and self.wanted.replay:
             self.schedule = schedules.parsed(self.wanted.replay)
+            for fault in self.schedule:
+                cluster.faults.check(TRIAL_FAULTS[fault.kind], fault.targets)
         if self.schedule is None:
             session_ms = int(cluster.spec.shared_settings()[_SESSION])
             names = schedules.kinds(self.wanted.faults)
@@ -131,7 +138,11 @@ class _Book:
 def faults_in(run: Run, cluster: Cluster, faults: Faults | None) -> Iterator[None]:
     """The schedule is carried out while the block runs. Afterwards the cluster is whole."""
     book = _Book(cluster, run.not_done)
-    nemesis = Nemesis(ClusterTestbed(cluster, cluster.client_zones), run.plan(cluster), book)
+    try:
+        schedule = run.plan(cluster)
+    except ClusterError as error:
+        pytest.fail(f"no fault was done: {error}", pytrace=False)
+    nemesis = Nemesis(ClusterTestbed(cluster, cluster.client_zones), schedule, book)
     if faults is not None:
         faults.end_schedule = nemesis.heal
     began = time.monotonic()
@@ -211,21 +222,20 @@ def _shrunk(
         return False
 
     schedule = schedules.shrink(failing.schedule, fails, lambda: time.monotonic() < deadline)
+    more = f"smaller after {counted(runs, 'more run')}, {counted(len(schedule), 'fault')}"
+    if schedule == failing.schedule:
+        more = f"no smaller one after {counted(runs, 'more run')}"
     _say(
         smallest,
-        f"failed under schedule {number + 1} of {count} (seed={failing.seed}, {_counted(failing.schedule)})"
-        f"\nsmaller after {runs} more runs, {_counted(schedule)}:\n{_repeated(item, schedule)}",
+        f"failed under schedule {number + 1} of {count} (seed={failing.seed}, "
+        f"{counted(len(failing.schedule), 'fault')})\n{more}:\n{_repeated(item, schedule)}",
     )
     return smallest
 
 
-def _counted(schedule: Schedule) -> str:
-    return f"{len(schedule)} fault{'s' if len(schedule) != 1 else ''}"
-
-
 def _repeated(item: pytest.Item, schedule: Schedule) -> str:
     line = schedules.written(schedule)
-    return f'    @pytest.mark.{MARKER}(replay="{line}")\n    pytest "{item.nodeid}" --kafka-schedule="{line}"'
+    return f'    @pytest.mark.{MARKER}(replay="{line}")\n    {command_for(item, line)}'
 
 
 def _say(reports: list[pytest.TestReport], text: str) -> None:
