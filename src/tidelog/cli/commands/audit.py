@@ -29,6 +29,12 @@ Exit code: 0 every promise held, 1 a promise was broken,
 With --table: 0 the table has every record once, 1 it has not.
 """
 
+_NEEDS_TABLE = (
+    "--logs, --columns, --history, --query-checkpoint, --connect-offsets, --state, --since and "
+    "--until need --table"
+)
+_NEEDS_FOLLOW = "--bootstrap-servers, --topic, --from-beginning, --checkpoint and --seconds need --follow"
+
 
 def audit(
     folder: given.Folder = None,
@@ -66,15 +72,9 @@ def audit(
     require("spark", "tidelog audit")
     if report is not None and no_report:
         raise Refusal("choose one of --report and --no-report")
-    from tidelog.pipeline.audit.run import ENGINES, LOCAL
-    from tidelog.pipeline.spark.session import check_place
-
-    one_of("engine", engine, ENGINES)
     if follow and (report is not None or no_report):
         raise Refusal("--follow writes no report: leave out --report and --no-report")
-    if engine == LOCAL and (follow or table is not None):
-        raise Refusal("--engine local: --follow and --table run on Spark")
-    check_place(master, remote)
+    _check_engine(engine, master, remote, needs_spark=follow or table is not None)
     check_file(report)
     of_table = (logs, columns, history, query_checkpoint, connect_offsets, state, since, until)
     if table is not None:
@@ -86,10 +86,7 @@ def audit(
         spark = (master, remote, ui)
         return audit_table(TableOptions(*where, *of_table[3:], *spark, as_json, report))
     if any(of_table):
-        raise Refusal(
-            "--logs, --columns, --history, --query-checkpoint, --connect-offsets, --state, --since and "
-            "--until need --table"
-        )
+        raise Refusal(_NEEDS_TABLE)
     live = (bootstrap_servers, topic, from_beginning, checkpoint, seconds)
     if follow:
         from tidelog.cli.commands import audit_follow
@@ -100,14 +97,22 @@ def audit(
             )
         )
     if any(live):
-        raise Refusal(
-            "--bootstrap-servers, --topic, --from-beginning, --checkpoint and --seconds need --follow"
-        )
+        raise Refusal(_NEEDS_FOLLOW)
     if folder is None:
         raise Refusal("name the evidence folder of a trial")
     choices = {"report": report, "with_report": not no_report, "engine": engine}
     choices |= {"master": master, "remote": remote, "ui": ui}
     return _audit_evidence(folder, choices, as_json=as_json)
+
+
+def _check_engine(engine: str, master: str | None, remote: str | None, *, needs_spark: bool) -> None:
+    from tidelog.pipeline.audit.run import ENGINES, LOCAL
+    from tidelog.pipeline.spark.session import check_place
+
+    one_of("engine", engine, ENGINES)
+    if engine == LOCAL and needs_spark:
+        raise Refusal("--engine local: --follow and --table run on Spark")
+    check_place(master, remote)
 
 
 def _audit_evidence(folder: str, choices: dict[str, Any], *, as_json: bool) -> int:

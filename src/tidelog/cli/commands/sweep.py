@@ -99,13 +99,17 @@ def sweep(
             raise Refusal(
                 f"interrupted; the trials so far are in {out}; run the same command again to resume"
             ) from None
+    _show(atlas, campaign.page, as_json=as_json)
+    return ExitCode.HELD
+
+
+def _show(atlas: Atlas, page: Path, *, as_json: bool) -> None:
     if as_json:
-        write_json({**atlas.as_json(), "atlas": str(campaign.page)})
+        write_json({**atlas.as_json(), "atlas": str(page)})
     else:
         from tidelog.cli.show.sweep import summary
 
-        write_text(summary(atlas, campaign.page))
-    return ExitCode.HELD
+        write_text(summary(atlas, page))
 
 
 def _run(
