@@ -17,14 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.wire.values import samples
 
-from tidelog.broker import topic_ids
 from tidelog.broker.apis import SERVED
 from tidelog.broker.connection import Request
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.translation import brokers, replication
 from tidelog.broker.translation.exchange import AnyExchange
 from tidelog.core import messages as core
-from tidelog.core import topic_messages
+from tidelog.core import topic_ids, topic_messages
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX
 from tidelog.core.types import (
     NO_BROKER_EPOCH,

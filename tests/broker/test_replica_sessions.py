@@ -18,10 +18,10 @@ from tidelog.broker.peers.connection import PeerConnection
 from tidelog.broker.peers.fetching import Flight, FollowerFetches
 from tidelog.broker.replica_session import ReplicaSession
 from tidelog.broker.throttles import FollowerThrottle
-from tidelog.broker.topic_ids import to_wire
 from tidelog.broker.translation import replication
 from tidelog.core.messages import FetchRequest
 from tidelog.core.replication.leader import LeaderRole
+from tidelog.core.topic_ids import to_wire
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     NO_TOPIC_ID,

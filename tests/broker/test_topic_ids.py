@@ -11,7 +11,8 @@ from typing import Any
 from tests.broker.in_process import Stage, stage, until
 from tests.broker.served import Client
 
-from tidelog.broker.topic_ids import from_wire, random_topic_id, to_wire
+from tidelog.broker.topic_ids import random_topic_id
+from tidelog.core.topic_ids import from_wire, to_wire
 from tidelog.core.types import NO_TOPIC_ID, ControllerEpoch, TopicId, TopicPartition
 from tidelog.wire.api import Api, encode_request
 from tidelog.wire.errors import ErrorCode

@@ -29,8 +29,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from tidelog.broker.topic_ids import from_wire
 from tidelog.core.messages import FetchResponse
+from tidelog.core.topic_ids import from_wire
 from tidelog.core.types import NO_LEADER, Millis, TopicId, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.errors import ErrorCode

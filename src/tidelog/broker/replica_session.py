@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.connection import Request
 from tidelog.broker.fetch_sessions import FetchSession, Partitions
-from tidelog.broker.topic_ids import from_wire
 from tidelog.core import messages as core
+from tidelog.core.topic_ids import from_wire
 from tidelog.core.types import (
     NO_BROKER_EPOCH,
     BrokerEpoch,

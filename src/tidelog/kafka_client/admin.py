@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from tidelog.core.topic_ids import from_wire
+from tidelog.core.types import NO_TOPIC_ID, TopicId
 from tidelog.kafka_client.blocking import Client, ClientError, Unreachable, error_name
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode
@@ -99,6 +101,8 @@ class TopicView:
     partitions: list[PartitionView]
     settings: dict[str, str] = field(default_factory=dict)
     """The topic's own settings, without defaults."""
+    topic_id: TopicId = NO_TOPIC_ID
+    """Empty where brokers have none (Metadata before version 10)."""
 
 
 class Admin:
@@ -392,7 +396,7 @@ def _topic_view(topic: MetadataResponseTopic) -> TopicView:
         )
         for part in sorted(topic.partitions, key=lambda part: part.partition_index)
     ]
-    return TopicView(topic.name or "", topic.is_internal, parts)
+    return TopicView(topic.name or "", topic.is_internal, parts, topic_id=from_wire(topic.topic_id))
 
 
 def what_it_means(code: int) -> str | None:

@@ -16,6 +16,7 @@ from tidelog.cli.commands.audit_table import TableOptions, audit_table
 from tidelog.cluster.cluster import Cluster
 from tidelog.cluster.spec import ClusterSpec
 from tidelog.errors import Refusal
+from tidelog.kafka_client.admin import Admin
 from tidelog.pipeline import continuity
 from tidelog.pipeline.errors import PipelineError
 from tidelog.pipeline.reconcile.facts import AbsenceCause, Presence
@@ -132,3 +133,33 @@ def test_a_live_topic(spark: SparkSession, tmp_path: Path) -> None:
         continuity(spark, topic="t", table=table, bootstrap_servers=servers)
     assert "\n" not in str(away.value)
     assert servers in str(away.value)
+
+
+def test_a_live_topic_that_is_created_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Between two runs with a state: its id is another one, so nothing was truncated."""
+    with Cluster(ClusterSpec(brokers=1), tmp_path / "cluster") as cluster:
+        servers, state = cluster.bootstrap_servers, str(tmp_path / "state")
+
+        def run(values: list[str], rows: int) -> dict[tuple[Presence, AbsenceCause | None], int]:
+            cluster.topic("t")
+            producer = Producer({"bootstrap.servers": servers})
+            for value in values:
+                producer.produce("t", value)
+            assert producer.flush(60) == 0
+            table = spark.createDataFrame(
+                [("t", 0, offset) for offset in range(rows)], "topic string, partition int, offset bigint"
+            )
+            found = continuity(spark, topic="t", table=table, bootstrap_servers=servers, state=state)
+            with Admin(servers) as admin:
+                admin.delete("t")
+            return dict(found.counts)
+
+        assert run(["a"] * 9, 6) == {
+            (Presence.ONCE, None): 6,
+            (Presence.ABSENT, AbsenceCause.NOT_YET): 3,
+        }
+        assert run(["b"] * 4, 6) == {
+            (Presence.ONCE, None): 4,
+            (Presence.EARLIER_TOPIC, None): 2,
+            (Presence.ABSENT, AbsenceCause.RECREATED): 3,
+        }

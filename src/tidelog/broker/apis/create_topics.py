@@ -16,10 +16,10 @@ from tidelog.broker.apis import Listener, serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
 from tidelog.broker.error_messages import brief
-from tidelog.broker.topic_ids import to_wire
 from tidelog.broker.topic_settings import require_few
 from tidelog.core import topic_messages
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, TOO_MANY_PARTITIONS
+from tidelog.core.topic_ids import to_wire
 from tidelog.core.types import BrokerId
 from tidelog.settings.table import SettingsError
 from tidelog.storage.background import Steps, listed

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from tidelog.broker.apis import serves
 from tidelog.broker.apis.gather import Gather, deadline_seconds
 from tidelog.broker.connection import Request
-from tidelog.broker.topic_ids import from_wire, to_wire
 from tidelog.core import topic_messages
+from tidelog.core.topic_ids import from_wire, to_wire
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

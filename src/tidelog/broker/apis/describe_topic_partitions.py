@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
-from tidelog.broker.topic_ids import to_wire
 from tidelog.core.controller.topic_creation import illegal_name
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata_cache import MetadataCache
+from tidelog.core.topic_ids import to_wire
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

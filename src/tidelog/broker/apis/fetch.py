@@ -37,8 +37,8 @@ from tidelog.broker.fetch_sessions import (
     next_epoch,
 )
 from tidelog.broker.replica_session import ReplicaSession, bytes_of, partition_data
-from tidelog.broker.topic_ids import from_wire
 from tidelog.core import messages as core
+from tidelog.core.topic_ids import from_wire
 from tidelog.core.types import NO_LEADER, NO_TOPIC_ID, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from tidelog.storage.background import Steps
 from tidelog.wire.api import Api, RequestHeader

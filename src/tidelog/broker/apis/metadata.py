@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.apis import serves
 from tidelog.broker.connection import Request
-from tidelog.broker.topic_ids import from_wire, to_wire
 from tidelog.core.controller.topic_creation import PARTITIONS_PER_REQUEST_MAX, illegal_name
 from tidelog.core.messages import PartitionAssignment
 from tidelog.core.metadata_cache import MetadataCache
+from tidelog.core.topic_ids import from_wire, to_wire
 from tidelog.storage.background import Steps, listed
 from tidelog.wire.api import Api
 from tidelog.wire.errors import ErrorCode

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from tidelog.broker import topic_ids
 from tidelog.broker.translation.exchange import Exchange, by_topic, error_of
 from tidelog.core import messages as core
+from tidelog.core import topic_ids
 from tidelog.core.assignments import Reassignment
 from tidelog.core.types import (
     NO_BROKER_EPOCH,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tidelog.broker import topic_ids
 from tidelog.broker.translation.exchange import Exchange, by_topic, error_of
 from tidelog.core import messages as core
+from tidelog.core import topic_ids
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,

@@ -6,10 +6,9 @@ fields.
 
 from __future__ import annotations
 
-from tidelog.broker import topic_ids
 from tidelog.broker.translation.exchange import Exchange, error_of
 from tidelog.core import messages as core
-from tidelog.core import topic_messages
+from tidelog.core import topic_ids, topic_messages
 from tidelog.core.types import (
     BrokerEpoch,
     BrokerId,

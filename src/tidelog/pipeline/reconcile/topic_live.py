@@ -53,8 +53,15 @@ class LivePartition:
     end: int
 
 
-def look_at(servers: str, topic: str) -> list[LivePartition]:
-    """The topic's partitions. Raises `PipelineError` if one cannot be read now."""
+@dataclass(slots=True, frozen=True)
+class LiveTopic:
+    topic_id: str | None
+    """None: its brokers have no ids (before Kafka 2.8)."""
+    partitions: list[LivePartition]
+
+
+def look_at(servers: str, topic: str) -> LiveTopic:
+    """The topic and its partitions. Raises `PipelineError` if one cannot be read now."""
     try:
         with Admin(servers) as admin:
             views = admin.topics([topic])
@@ -70,7 +77,7 @@ def look_at(servers: str, topic: str) -> list[LivePartition]:
             )
         host, port = brokers[part.leader]
         found.append(LivePartition(part.number, host, port, part.start_offset, part.high_watermark))
-    return found
+    return LiveTopic(views[0].topic_id or None, found)
 
 
 def read_topic(
@@ -82,7 +89,8 @@ def read_topic(
 ) -> TopicLog:
     """The topic as it is now; of each partition from the offset in `judged` on. `asked_ms` are times of which
     the offsets are wanted. Raises `PipelineError`."""
-    parts = look_at(servers, topic)
+    live = look_at(servers, topic)
+    parts = live.partitions
     pieces = []
     for part in parts:
         first = min(max(part.start, judged.get(part.number, 0)), part.end)
@@ -95,7 +103,7 @@ def read_topic(
         own = [each for piece, each in zip(pieces, facts, strict=True) if piece.partition == part.number]
         first = judged.get(part.number, 0)
         logs[part.number] = put_together(part.number, part.start, part.end, first, own)
-    return TopicLog(topic, servers, logs)
+    return TopicLog(topic, servers, logs, live.topic_id)
 
 
 def fetch_slice(asked_ms: Sequence[int], piece: LivePiece) -> PieceFacts:
