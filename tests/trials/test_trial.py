@@ -17,6 +17,7 @@ import pytest
 from bench.processes import is_alive
 from tests.cli.calling import COMMAND, call, environment, refused
 from tests.cluster.holding import held
+from tests.cluster.network.own_network import interfaces, own_network
 from tests.storage.batches import batch
 
 from tidelog.cluster.cluster import Cluster
@@ -200,18 +201,19 @@ def test_packets_are_lost_between_namespaces(tmp_path: Path):
         {"kind": "power", "targets": ["3"], "at_ms": 3500, "duration_ms": 300},
     ]
     (tmp_path / "schedule.json").write_text(json.dumps(faults))
-    before = set(os.listdir("/sys/class/net"))
     words = ("--seconds", "5", "--schedule", str(tmp_path / "schedule.json"), "--network", "netns", "--json")
-    with Trial(tmp_path, *words) as trial:
-        trial.eventually(lambda: len(set(os.listdir("/sys/class/net")) - before) == 1, "an interface")
-        code, out = trial.end()
+    with own_network():
+        before = interfaces()
+        with Trial(tmp_path, *words) as trial:
+            trial.eventually(lambda: len(interfaces() - before) == 1, "an interface")
+            code, out = trial.end()
+        assert interfaces() == before
     assert code == 0, (out, trial.said)
     told = json.loads(out)
     assert (told["lost"], told["unknown"]) == (0, 0)
     assert set(told["faults"]) >= {"cut", "zone", "keeper"}
     assert trial.manifest.settings["network"] == "netns"
     assert {broker["host"].rpartition(".")[0] for broker in trial.manifest.brokers} != {"127.0.0"}
-    assert set(os.listdir("/sys/class/net")) == before
     assert not any(map(is_alive, broker_pids(trial.evidence)))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cluster.network.own_network import interfaces, own_network
 from tests.cluster.network.wires import eventually
 
 from tidelog.cluster.network.namespaces import NamespaceError, Namespaces, require_namespaces
@@ -48,7 +49,7 @@ def machines() -> Iterator[Namespaces]:
         made = Namespaces(["a", "b", "c"])
     except NamespaceError as error:
         pytest.skip(str(error))
-    with made:
+    with made, own_network():
         yield made
 
 
@@ -132,7 +133,7 @@ def test_one_direction_is_enough_to_keep_connections_from_being_made(
 def test_the_host_can_take_part(machines: Namespaces):
     """Through an interface that is there as long as the namespaces are."""
     machines.close()
-    before = set(os.listdir("/sys/class/net"))
+    before = interfaces()
     with Namespaces(["a"], host=True) as joined:
         listener = Talk(joined, "a", LISTENER)
         assert listener.hears() == "listening"
@@ -143,8 +144,8 @@ def test_the_host_can_take_part(machines: Namespaces):
         joined.heal()
         caller.close()
         listener.close()
-        assert len(set(os.listdir("/sys/class/net")) - before) == 1
-    eventually(lambda: set(os.listdir("/sys/class/net")) == before, "the interface is gone")
+        assert len(interfaces() - before) == 1
+    eventually(lambda: interfaces() == before, "the interface is gone")
 
 
 OWNER = """
@@ -159,7 +160,7 @@ time.sleep(600)
 def test_nothing_outlives_a_trial_that_is_killed(machines: Namespaces):
     """Not even when it has no chance to tidy up: the kernel does."""
     machines.close()
-    before = set(os.listdir("/sys/class/net"))
+    before = interfaces()
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     try:
         assert owner.stdout is not None
@@ -169,7 +170,7 @@ def test_nothing_outlives_a_trial_that_is_killed(machines: Namespaces):
         owner.send_signal(signal.SIGKILL)
         owner.communicate()
     eventually(lambda: not any(_runs(pid) for pid in holders), "the holders end")
-    eventually(lambda: set(os.listdir("/sys/class/net")) == before, "the interface is gone")
+    eventually(lambda: interfaces() == before, "the interface is gone")
 
 
 def _runs(pid: int) -> bool:
