@@ -69,6 +69,13 @@ GUARDS = (
         "        if answers and answers[0]",
         "test_an_order_is_taken_or_refused",
     ),
+    Guard(
+        "orders_api",
+        "promises what the leader alone has",
+        '"acks": "all"',
+        '"acks": "1"',
+        "test_a_taken_order_survives_its_leader",
+    ),
 )
 
 
