@@ -1,9 +1,7 @@
 """Round two, by value: all sends and all copies of a value that is not, or not only, where it was
 acknowledged.
 
-Found here: lost, duplicated, phantom, aborted read, unknown arrived, damaged, unseen. Most values that come
-here are as they should be (a send whose outcome is not known and that did not arrive, an acks=0 send that
-did); those are passed over all at once, by numbers.
+Found here: lost, duplicated, phantom, aborted read, unknown arrived, damaged, unseen.
 """
 
 from __future__ import annotations
@@ -29,15 +27,15 @@ from tidelog.pipeline.audit.findings import (
     Tally,
 )
 from tidelog.pipeline.audit.kernels.copies import Identity, identified, is_misplaced, was_lost
-from tidelog.pipeline.audit.kernels.hashes import Ints, Words, combined, flags, ints, text_hashes
-from tidelog.pipeline.audit.kernels.ledger_piece import FAILED, OK, UNKNOWN, value_keys
+from tidelog.pipeline.audit.kernels.hashes import Ints, combined, text_hashes
+from tidelog.pipeline.audit.kernels.ledger_piece import FAILED, OK, UNKNOWN
 from tidelog.pipeline.audit.kernels.places import COPY, MISS, STRAY
 from tidelog.pipeline.audit.kernels.round_two_rows import SEND
+from tidelog.pipeline.audit.kernels.value_groups import Group, Row, groups_of
 from tidelog.pipeline.audit.rounds.parcels import Bucket, unpack
 
 _AFTER_APPEND: Final = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
 _OPEN_MAX: Final = 20_000
-Row = dict[str, Any]
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,108 +61,16 @@ class ValuesResult:
     tally: Tally = field(default_factory=Tally)
 
 
-@dataclass(slots=True)
-class Group:
-    """A value: its sends, what is wrong with them, its copies, and reads that the log does not confirm."""
-
-    part: int
-    value: str
-    sends: list[Row]
-    misses: dict[int, Row]
-    copies: dict[int, Row]
-    """By offset; of those where a send was acknowledged only the offset is known."""
-    strays: list[Row]
-
-
 def judge_values(shared: ValuesShared, bucket: Bucket) -> ValuesResult:
     context = shared.context
     result = ValuesResult()
     writer = FindingWriter(context, f"value-{bucket.number:06}")
     judge = _Judge(shared, result)
     tables = {kind: unpack(context, bucket, kind) for kind in (SEND, MISS, COPY, STRAY)}
-    for group in _groups(tables, judge):
+    for group in groups_of(tables, judge.place, keyed=judge.keyed):
         writer.add_all(judge.findings(group))
     result.tally = writer.close()
     return result
-
-
-# ---------------------------------------------------------------- bringing together
-
-
-def _keyed(table: Any) -> Words:
-    if table is None:
-        return np.zeros(0, np.uint64)
-    return value_keys(ints(table["part"]), text_hashes(table["value"]))
-
-
-def _groups(tables: dict[str, Any], judge: _Judge) -> Iterator[Group]:
-    keys = {kind: _keyed(table) for kind, table in tables.items()}
-    every = np.unique(np.concatenate(list(keys.values())))
-    if not len(every):
-        return
-    index = {kind: np.searchsorted(every, mine) for kind, mine in keys.items()}
-    plain = _plain_groups(tables, index, len(every), judge)
-    wanted = np.flatnonzero(~plain)
-    if not len(wanted):
-        return
-    rows: dict[str, dict[int, list[Row]]] = {}
-    for kind, table in tables.items():
-        rows[kind] = {}
-        if table is None:
-            continue
-        mine = np.flatnonzero(~plain[index[kind]])
-        for group, row in zip(
-            index[kind][mine].tolist(), table.take(pa.array(mine)).to_pylist(), strict=True
-        ):
-            rows[kind].setdefault(group, []).append(row)
-    for number in wanted.tolist():
-        sends, strays = rows[SEND].get(number, []), rows[STRAY].get(number, [])
-        misses = {row["row"]: row for row in rows[MISS].get(number, [])}
-        copies = {row["offset"]: row for row in rows[COPY].get(number, [])}
-        some = (sends or list(copies.values()) or strays or list(misses.values()))[0]
-        for send in sends:
-            if send["placed"] and (send["row"] not in misses or misses[send["row"]]["changed"]):
-                copies.setdefault(send["offset"], {"offset": send["offset"], "as_sent": send["row"]})
-        yield Group(some["part"], some["value"], sends, misses, copies, strays)
-
-
-def _plain_groups(tables: dict[str, Any], index: dict[str, Ints], count: int, judge: _Judge) -> Any:
-    """Values of which there is nothing to say, by their numbers: sent once, and absent though that is no
-    loss; or there once, though it was acknowledged without an offset."""
-
-    def counted(kind: str, chosen: Any = None) -> Ints:
-        mine = index[kind] if chosen is None else index[kind][chosen]
-        return np.bincount(mine, minlength=count)
-
-    def spread(kind: str, column: Any, absent: int) -> Any:
-        """A column by the numbers of values."""
-        found = np.full(count, absent, column.dtype)
-        found[index[kind]] = column
-        return found
-
-    send, copy = tables[SEND], tables[COPY]
-    if send is None:
-        return np.zeros(count, np.bool_)
-    outcome, told = ints(send["outcome"]), flags(send["placed"])
-    alone = counted(SEND) == 1
-    quiet = alone & (counted(MISS) == 0) & (counted(STRAY) == 0)
-    copies = counted(COPY)
-    absent_ones = counted(SEND, outcome != OK) == 1
-    plain = quiet & (copies == 0) & absent_ones
-    plain |= quiet & (copies == 0) & (counted(SEND, told) == 1)
-    if copy is not None:
-        unread = counted(COPY, flags(copy["unread"]))
-        unplaced = counted(SEND, (outcome == OK) & ~told & (ints(send["offset"]) < 0)) == 1
-        crc, stored = (spread(kind, ints(tables[kind]["value_crc32"]), -1) for kind in (SEND, COPY))
-        key, kept = (spread(kind, text_hashes(tables[kind]["key"]), 0) for kind in (SEND, COPY))
-        same = (crc < 0) | (stored < 0) | (crc == stored)
-        same &= (key == kept) | ((key == 0) & (not judge.keyed))
-        there = quiet & (copies == 1) & (unread == 0) & unplaced & same
-        plain |= there
-        at = spread(COPY, ints(copy["offset"]), -1)
-        mine = np.flatnonzero(there[index[SEND]])
-        judge.place(ints(send["row"])[mine], at[index[SEND][mine]])
-    return plain
 
 
 # ---------------------------------------------------------------- judging
