@@ -25,10 +25,10 @@ def explain(
     """`rule`, `cause`, `story` and `explained` of a finding: `cause` is its story in English."""
     case = Case(finding, history, deaths, faults)
     rule = rule_of(case)
-    told = story(case, rule, began_us)
+    said = story(case, rule, began_us)
     return {
         "rule": UNEXPLAINED if rule is None else rule.value,
-        "cause": told.english,
-        "story": told,
+        "cause": said.english,
+        "story": said,
         "explained": rule is not None,
     }

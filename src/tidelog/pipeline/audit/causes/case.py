@@ -161,8 +161,8 @@ class Case:
         term = self._believed(cut.broker)
         if term is None or term.epoch >= led.epoch or not (facts.other_there or facts.at_end):
             return False
-        told = self.finding.leader_epoch
-        return self.finding.anomaly != "rewritten" or told is None or told == term.epoch
+        named = self.finding.leader_epoch
+        return self.finding.anomaly != "rewritten" or named is None or named == term.epoch
 
     def _believed(self, broker: int) -> Election | None:
         """The term in which a broker led as far as it knew when the record became known."""
@@ -176,9 +176,9 @@ class Case:
     def in_office(self) -> list[Election]:
         """The terms between when the record was sent and when it became known. A consumer learns the leader
         epoch of what it reads; a producer does not."""
-        elections, told = self.history.elections, self.finding.leader_epoch
-        if self.finding.anomaly == "rewritten" and told is not None:
-            return [election for election in elections if election.epoch == told]
+        elections, named = self.history.elections, self.finding.leader_epoch
+        if self.finding.anomaly == "rewritten" and named is not None:
+            return [election for election in elections if election.epoch == named]
         if self.known == _NEVER:
             return []
         since = self.since if self.facts.own_us is None else self.facts.own_us

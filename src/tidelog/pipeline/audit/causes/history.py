@@ -108,7 +108,7 @@ class History:
         """The same where brokers' clocks are so far ahead: findings have the time of clients."""
         leaders = {election.epoch: election.broker for election in self.elections}
 
-        def moved(happened: Iterable[Told]) -> list[Told]:
+        def moved(happened: Iterable[Moved]) -> list[Moved]:
             back = [each._replace(at_us=each.at_us - ahead_us.get(each.broker, 0)) for each in happened]
             return sorted(back, key=lambda each: (each.at_us, each.broker))
 
@@ -116,11 +116,11 @@ class History:
             commit._replace(at_us=commit.at_us - ahead_us.get(leaders.get(commit.epoch, -1), 0))
             for commit in self.commits
         ]
-        told = (moved(self.elections), moved(self.followings), moved(self.cuts), moved(self.repairs))
-        return History(*told, commits, self.newest)
+        happened = (moved(self.elections), moved(self.followings), moved(self.cuts), moved(self.repairs))
+        return History(*happened, commits, self.newest)
 
 
-Told = TypeVar("Told", Election, Following, Cut, Repair)
+Moved = TypeVar("Moved", Election, Following, Cut, Repair)
 NOTHING = History()
 
 

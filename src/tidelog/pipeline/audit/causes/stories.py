@@ -16,7 +16,7 @@ Moment = Callable[[int | None], str | None]
 
 
 Part = Phrase | str | None
-"""A text is what stands between phrases."""
+"""A text is what is between phrases."""
 
 
 def clause(key: str, **fields: str | int | Phrase | None) -> Phrase | None:

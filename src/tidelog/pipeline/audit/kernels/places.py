@@ -194,12 +194,12 @@ class _Place:
         held = self._held
         if held.table is None:
             return None
-        told = np.zeros(len(held.spot), np.bool_)
+        acknowledged = np.zeros(len(held.spot), np.bool_)
         if self._sent is not None:
-            told[self._sent_row[self._sound]] = True
+            acknowledged[self._sent_row[self._sound]] = True
         unread = self._unread()
         valued = held.shown & (held.value != 0)
-        chosen = valued & (~told | unread)
+        chosen = valued & (~acknowledged | unread)
         if not chosen.any():
             return None
         rows = pa.array(np.flatnonzero(chosen))
@@ -393,22 +393,22 @@ class _Place:
                 sent_us = None if each["timestamp_ms"] is None else each["timestamp_ms"] * 1000
                 report = Report(each["read_us"] or 0, ("detail.read_by", each["consumer"]), sent_us)
                 reports.setdefault(spot, {}).setdefault(each["value"], []).append(report)
-        for spot, told in sorted(reports.items()):
-            if len(told) > 1:
+        for spot, reported in sorted(reports.items()):
+            if len(reported) > 1:
                 self._contradicted.append(spot)
-                yield self._two_values(spot, told)
+                yield self._two_values(spot, reported)
 
-    def _two_values(self, spot: int, told: dict[str, list[Report]]) -> Finding:
+    def _two_values(self, spot: int, reported: dict[str, list[Report]]) -> Finding:
         part, offset = spot >> SPOT_BITS, spot & ((1 << SPOT_BITS) - 1)
         listed = sorted(
             (min(each.at_us for each in reports), value, sorted({each.how for each in reports}))
-            for value, reports in told.items()
+            for value, reports in reported.items()
         )
         held, row = self._held, int(self._held.at(np.array([spot]))[0])
         # The first that the log does not hold: why it does not is the question.
         now = held.value_at(row) if row >= 0 else None
         known_us, gone, _ = next(each for each in listed if each[1] != now)
-        sent = [each.sent_us for each in told[gone] if each.sent_us is not None]
+        sent = [each.sent_us for each in reported[gone] if each.sent_us is not None]
         there, end = row >= 0, self._context.parts[part].end
         return Finding(
             "inconsistent offset",
@@ -427,7 +427,7 @@ class _Place:
                 **(held.times_at(row) if there else {}),
                 own_us=min(sent, default=None),
                 known_us=known_us,
-                acks=min((each.acks for each in told[gone] if each.acks is not None), default=None),
+                acks=min((each.acks for each in reported[gone] if each.acks is not None), default=None),
                 hole=row < 0 and offset < end,
                 at_end=offset >= end,
             ),

@@ -239,17 +239,17 @@ def moved_why(
     vanished: Vanished, consumer: str, part: Any, before: int, read_us: int
 ) -> tuple[str, Phrase | None, Circumstance | None]:
     """Severity of a consumer's move, what it has to do with, and its circumstance."""
-    told = vanished.get((consumer, part, before))
-    if told is None or told[0] > read_us:
+    noticed = vanished.get((consumer, part, before))
+    if noticed is None or noticed[0] > read_us:
         return VIOLATION, None, None
-    if told[1] == "rebalanced":
+    if noticed[1] == "rebalanced":
         return NOTICE, Phrase("detail.moved_by_group"), Circumstance.MOVED_BY_GROUP
     return NOTICE, Phrase("detail.place_gone"), None
 
 
 def _moved(consumer: str, before: int, landed: int, *more: Phrase | None) -> Phrase:
-    told = Phrase.of("detail.moved", consumer=consumer, before=before, landed=landed)
-    return joined((told, *filter(None, more)), "detail.and")
+    moved = Phrase.of("detail.moved", consumer=consumer, before=before, landed=landed)
+    return joined((moved, *filter(None, more)), "detail.and")
 
 
 def skip_finding(
@@ -333,7 +333,7 @@ def _early(context: Context, result: ReadsResult, reads: Reads) -> None:
     result.early_count = len(lasts)
     for row in lasts.tolist()[:EARLY_MAX]:
         at, mark = context.known_marks[int(reads.part[row])]
-        told = int(np.searchsorted(at, reads.read[row] + context.slack_us, "right"))
-        highest = int(mark[told - 1]) if told else 0
+        count = int(np.searchsorted(at, reads.read[row] + context.slack_us, "right"))
+        highest = int(mark[count - 1]) if count else 0
         detail = Phrase.of("detail.read_early", consumer=reads.consumer_at(row), mark=highest)
         result.early.append(reads.finding(row, "precommitted read", VIOLATION, detail=detail))

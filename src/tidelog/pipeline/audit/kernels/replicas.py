@@ -123,9 +123,9 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
     right = next((each for each in held if each[0] == part.broker), held[0])
     other = next((each for each in held if each[1] != right[1]), held[-1])
     names = list(dict.fromkeys(say(_name(row)) for _, _, row in held))
-    told = [_holding(broker, row) for broker, _, row in held]
+    holdings = [_holding(broker, row) for broker, _, row in held]
     if len(names) == 1 and len({row["leader_epoch"] for _, _, row in held}) == 1:
-        told.append(_inside(right[2], other[2]))
+        holdings.append(_inside(right[2], other[2]))
     above = part.known and offset >= part.end
     stale = all(_may_be_stale(part, offset, right, each) for each in held if each[1] != right[1])
     return Finding(
@@ -137,7 +137,7 @@ def _diverged(part: Part, offset: int, held: list[tuple[int, int, dict[str, Any]
         ", ".join(names),
         broker=other[0],
         count=len({each[1] for each in held}),
-        detail=joined(told, "detail.and"),
+        detail=joined(holdings, "detail.and"),
         facts=Facts(
             other_there=True,
             other_epoch=other[2]["leader_epoch"],

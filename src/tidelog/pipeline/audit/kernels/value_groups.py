@@ -93,16 +93,16 @@ def _plain_groups(
     send, copy = tables[SEND], tables[COPY]
     if send is None:
         return np.zeros(count, np.bool_)
-    outcome, told = ints(send["outcome"]), flags(send["placed"])
+    outcome, placed = ints(send["outcome"]), flags(send["placed"])
     alone = counted(SEND) == 1
     quiet = alone & (counted(MISS) == 0) & (counted(STRAY) == 0)
     copies = counted(COPY)
     absent_ones = counted(SEND, outcome != OK) == 1
     plain = quiet & (copies == 0) & absent_ones
-    plain |= quiet & (copies == 0) & (counted(SEND, told) == 1)
+    plain |= quiet & (copies == 0) & (counted(SEND, placed) == 1)
     if copy is not None:
         unread = counted(COPY, flags(copy["unread"]))
-        unplaced = counted(SEND, (outcome == OK) & ~told & (ints(send["offset"]) < 0)) == 1
+        unplaced = counted(SEND, (outcome == OK) & ~placed & (ints(send["offset"]) < 0)) == 1
         crc, stored = (spread(kind, ints(tables[kind]["value_crc32"]), -1) for kind in (SEND, COPY))
         key, kept = (spread(kind, text_hashes(tables[kind]["key"]), 0) for kind in (SEND, COPY))
         same = (crc < 0) | (stored < 0) | (crc == stored)

@@ -112,7 +112,7 @@ class _Judge:
                     only,
                     copies[0],
                     count=len(copies),
-                    detail=_told(only, "detail.no_answer"),
+                    detail=_answer(only, "detail.no_answer"),
                 )
             yield from self._damaged(group, only)
         elif len(sends) > len(copies) and copies:
@@ -136,9 +136,9 @@ class _Judge:
                 and not self._context.reads_to_end
             ):
                 # Behind the last record that was read it is where the broker said: nothing else shows it.
-                told = send["offset"]
+                place = send["offset"]
                 end = self._context.parts[group.part].end
-                real_offset = told if told is not None and told >= end else -1
+                real_offset = place if place is not None and place >= end else -1
             if send["outcome"] == OK or real_offset >= 0:
                 self.place(np.array([send["row"]]), np.array([real_offset]))
 
@@ -166,14 +166,14 @@ class _Judge:
         if self._context.kept:
             return  # another producer's
         if self._whole_ledger and copies:
-            told, value, count = Phrase("detail.never_sent"), group.value, len(copies)
-            yield Finding("phantom", VIOLATION, group.part, copies[0], value=value, count=count, detail=told)
+            said, value, count = Phrase("detail.never_sent"), group.value, len(copies)
+            yield Finding("phantom", VIOLATION, group.part, copies[0], value=value, count=count, detail=said)
         if len(copies) > 1:
             yield from self._twice(group, copies)
         if self._whole_ledger and not copies:
             for stray in group.strays:
-                told = Phrase.of("detail.never_sent_and_read", consumer=stray["consumer"])
-                yield self._of_stray("phantom", group, stray, detail=told)
+                said = Phrase.of("detail.never_sent_and_read", consumer=stray["consumer"])
+                yield self._of_stray("phantom", group, stray, detail=said)
 
     def _of_stray(self, anomaly: str, group: Group, stray: Row, **more: Any) -> Finding:
         """About a read that the log does not confirm."""
@@ -193,7 +193,7 @@ class _Judge:
         """Acknowledged, and nowhere."""
         part, context = self._context.parts[group.part], self._context
         send = next((each for each in ok if each["offset"] is not None), ok[0])
-        told = send["offset"]
+        place = send["offset"]
         if part.compacted and not self._last_of_its_key(group.part, send):
             self._result.compacted[group.part] = self._result.compacted.get(group.part, 0) + 1
             return
@@ -202,17 +202,17 @@ class _Judge:
             # Nothing was read at its offset: not yet, or by others.
             self._result.unread += 1
             return
-        if (told is None and part.start > 0) or (told is not None and told < part.start):
+        if (place is None and part.start > 0) or (place is not None and place < part.start):
             return
-        if not context.reads_to_end and (told is None or told >= part.end):
+        if not context.reads_to_end and (place is None or place >= part.end):
             if Need.FINAL_READ in context.facts and not group.strays:
                 yield self._of_send(
                     "unseen",
                     VIOLATION,
                     group,
                     send,
-                    told,
-                    detail=Phrase("detail.unplaced_unread" if told is None else "detail.behind_last_read"),
+                    place,
+                    detail=Phrase("detail.unplaced_unread" if place is None else "detail.behind_last_read"),
                 )
             return
         promised = [each for each in ok if each["acks"] != 0]
@@ -223,7 +223,7 @@ class _Judge:
             VIOLATION if promised else NOTICE,
             group,
             send,
-            told,
+            place,
             detail=Phrase.of(key, acks=acks, sends=len(ok)),
             facts=Facts(
                 other_there=miss is not None and miss["there"],
@@ -232,7 +232,7 @@ class _Judge:
                 other_until_us=None if miss is None else miss["now_until_us"],
                 uncommitted=miss is not None and miss["uncommitted"],
                 hole=miss is not None and miss["hole"] and not part.compacted,
-                at_end=told is not None and told >= part.end,
+                at_end=place is not None and place >= part.end,
             ),
         )
 
@@ -247,7 +247,7 @@ class _Judge:
 
     def _aborted(self, group: Group, send: Row, copies: list[int]) -> Iterator[Finding]:
         """The value of a send that certainly failed, in the final log or else in what was read."""
-        told = _told(send, "detail.an_error")
+        said = _answer(send, "detail.an_error")
         after = Circumstance.REFUSED_AFTER_APPEND if send["error"] == _AFTER_APPEND else None
         if copies:
             yield self._of_send(
@@ -257,13 +257,13 @@ class _Judge:
                 send,
                 copies[0],
                 count=len(copies),
-                detail=Phrase.of("detail.failed_and_there", told=told),
+                detail=Phrase.of("detail.failed_and_there", told=said),
                 circumstance=after,
             )
         elif Need.READS in self._context.facts:
             sender = {name: send[name] for name in ("producer", "sequence", "acks")}
             for stray in group.strays:
-                read = Phrase.of("detail.failed_and_read", consumer=stray["consumer"], told=told)
+                read = Phrase.of("detail.failed_and_read", consumer=stray["consumer"], told=said)
                 more = {"detail": read, "circumstance": after, **sender}
                 yield self._of_stray("aborted read", group, stray, **more)
 
@@ -284,10 +284,10 @@ class _Judge:
         if bad is None:
             return
         if bad["value_crc32"] not in (None, -1, send["value_crc32"]):
-            told = Phrase.of("detail.other_crc", sent=send["value_crc32"], now=bad["value_crc32"])
+            said = Phrase.of("detail.other_crc", sent=send["value_crc32"], now=bad["value_crc32"])
         else:
-            told = Phrase.of("detail.other_key", sent=_key(send["key"]), now=_key(bad["key"]))
-        yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=told)
+            said = Phrase.of("detail.other_key", sent=_key(send["key"]), now=_key(bad["key"]))
+        yield self._of_send("damaged", VIOLATION, group, send, bad["offset"], detail=said)
 
     def _twice(self, group: Group, copies: list[int]) -> Iterator[Finding]:
         """At two or more offsets; or elsewhere than it was acknowledged, and nothing is there."""
@@ -296,8 +296,8 @@ class _Judge:
             yield from self._duplicated(group, copies)
         elif len(sends) == 1 and len(copies) == 1 and sends[0]["outcome"] == OK:
             send = sends[0]
-            told, miss = send["offset"], group.misses.get(send["row"])
-            if told is None or told == copies[0]:
+            place, miss = send["offset"], group.misses.get(send["row"])
+            if place is None or place == copies[0]:
                 return
             if miss is not None and miss["there"]:
                 if not miss["reported"]:
@@ -314,22 +314,22 @@ class _Judge:
                 send,
                 copies[0],
                 count=2,
-                detail=Phrase.of("detail.elsewhere", told=told, offset=copies[0]),
+                detail=Phrase.of("detail.elsewhere", told=place, offset=copies[0]),
                 facts=Facts(misplaced=not lost),
             )
 
     def _where_no_log_was(self, group: Group, send: Row, offset: int) -> Finding:
         """Acknowledged at an offset that no log had, or that none lost: nothing wrote it twice."""
-        told, who = send["offset"], send["producer"]
+        place, who = send["offset"], send["producer"]
         detail = Phrase.of(
-            "detail.acknowledged_nowhere", value=group.value, who=who, told=told, offset=offset
+            "detail.acknowledged_nowhere", value=group.value, who=who, told=place, offset=offset
         )
         facts = Facts(known_us=send["settled_us"], acks=send["acks"])
         more: dict[str, Any] = {"count": 1, "detail": detail, "facts": facts}
-        return self._of_send("inconsistent offset", VIOLATION, group, send, told, **more)
+        return self._of_send("inconsistent offset", VIOLATION, group, send, place, **more)
 
     def _in_the_place_of_another(self, group: Group, send: Row, miss: Row) -> Finding:
-        """Acknowledged where the log holds another record, of which nothing else was told."""
+        """Acknowledged where the log holds another record, of which nothing else was reported."""
         value, now = group.value, miss["now"] or say(Phrase("detail.no_value"))
         detail = Phrase.of("detail.acknowledged_in_place_of", value=value, who=send["producer"], now=now)
         settled_us = send["settled_us"]
@@ -406,8 +406,8 @@ class _Judge:
             )
 
 
-def _told(send: Row, otherwise: str) -> Phrase:
-    """What its producer was told."""
+def _answer(send: Row, otherwise: str) -> Phrase:
+    """What its producer got as an answer."""
     return Phrase.of("detail.producer_got", answer=send["error"] or Phrase(otherwise))
 
 
