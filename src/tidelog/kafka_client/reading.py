@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final
 
 from tidelog.kafka_client.admin import Admin
 from tidelog.kafka_client.blocking import Client, ClientError, error_name
-from tidelog.wire.batch import split
+from tidelog.wire.batch import RecordBatch, split
 from tidelog.wire.errors import ErrorCode
 from tidelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.primitives import Buffer
@@ -18,6 +21,9 @@ _PATIENCE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 _WAIT_MS: Final = 500
 _BYTES_MAX: Final = 8 * 1024 * 1024
+_CONTROL_KEY: Final = Struct(">hh")
+_ABORT: Final = 0
+_COMMIT: Final = 1
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,6 +35,17 @@ class ReadRecord:
     value: bytes | None
     timestamp_ms: int
     leader_epoch: int
+    transaction_of: int | None = None
+    """The id of its producer, if it was written in a transaction."""
+
+
+@dataclass(slots=True, frozen=True)
+class Marker:
+    """The end of a transaction."""
+
+    offset: int
+    transaction_of: int
+    aborts: bool
 
 
 @dataclass(slots=True)
@@ -41,7 +58,8 @@ class TopicContents:
 
 
 def read_topic(servers: str, topic: str) -> TopicContents:
-    """Everything that is committed now. Raises `ClientError`, after having waited for leaders for a while."""
+    """Everything that is committed now, without what aborted and open transactions wrote. Waits for leaders
+    for a while. Raises `ClientError`."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -63,11 +81,37 @@ def _read(servers: str, topic: str) -> TopicContents:
             raise ClientError(f"{topic}-{part.number} has no leader that answers")
         found.starts[part.number], found.ends[part.number] = part.start_offset, part.high_watermark
         with Client(*leaders[part.leader]) as leader:
-            offset = part.start_offset
-            while offset < part.high_watermark:
-                records, offset = _fetch(leader, topic, part.number, offset)
-                found.records += records
+            records, markers = _read_partition(leader, topic, part.number, found)
+        found.records += _committed(records, markers)
     return found
+
+
+def _read_partition(
+    leader: Client, topic: str, partition: int, found: TopicContents
+) -> tuple[list[ReadRecord], list[Marker]]:
+    records: list[ReadRecord] = []
+    markers: list[Marker] = []
+    offset = found.starts[partition]
+    while offset < found.ends[partition]:
+        part = _fetch(leader, topic, partition, offset)
+        records += part.records
+        markers += part.markers
+        offset = part.next_offset
+    return records, markers
+
+
+def _committed(records: list[ReadRecord], markers: list[Marker]) -> Iterator[ReadRecord]:
+    """The next marker of a producer decides about what it wrote in a transaction."""
+    ends: dict[int, list[Marker]] = {}
+    for marker in markers:
+        ends.setdefault(marker.transaction_of, []).append(marker)
+    for record in records:
+        if record.transaction_of is not None:
+            mine = ends.get(record.transaction_of, [])
+            at = bisect_right(mine, record.offset, key=lambda marker: marker.offset)
+            if at == len(mine) or mine[at].aborts:
+                continue
+        yield record
 
 
 @dataclass(slots=True)
@@ -79,6 +123,7 @@ class Fetched:
     records: list[ReadRecord]
     next_offset: int
     """The offset after the records; the one that was asked for if there are none."""
+    markers: list[Marker] = field(default_factory=list)
 
 
 def fetch(leader: Client, topic: str, offsets: dict[int, int], wait_ms: int) -> list[Fetched]:
@@ -102,21 +147,38 @@ def _fetched(topic: str, partition: int, error: int, data: Buffer | None, offset
     batches = [] if error else split(bytearray(data or b""))
     records = [
         ReadRecord(
-            topic, partition, record.offset, record.key, record.value, record.timestamp, batch.leader_epoch
+            topic,
+            partition,
+            record.offset,
+            record.key,
+            record.value,
+            record.timestamp,
+            batch.leader_epoch,
+            batch.producer_id if batch.is_transactional else None,
         )
         for batch in batches
         if not batch.is_control
         for record in read_records(batch)
         if record.offset >= offset
     ]
-    return Fetched(partition, error, records, batches[-1].next_offset if batches else offset)
+    markers = [marker for batch in batches if batch.is_control for marker in _markers(batch)]
+    return Fetched(partition, error, records, batches[-1].next_offset if batches else offset, markers)
 
 
-def _fetch(leader: Client, topic: str, partition: int, offset: int) -> tuple[list[ReadRecord], int]:
-    """Some records from an offset on, and the offset after them."""
+def _markers(batch: RecordBatch) -> Iterator[Marker]:
+    """Other control records are about brokers."""
+    for record in read_records(batch):
+        if record.key is not None and len(record.key) >= _CONTROL_KEY.size:
+            _, kind = _CONTROL_KEY.unpack_from(record.key)
+            if kind in (_ABORT, _COMMIT):
+                yield Marker(record.offset, batch.producer_id, kind == _ABORT)
+
+
+def _fetch(leader: Client, topic: str, partition: int, offset: int) -> Fetched:
+    """Some records from an offset on."""
     (part,) = fetch(leader, topic, {partition: offset}, _WAIT_MS)
     if part.error != ErrorCode.NONE:
         raise ClientError(f"{topic}-{partition} at {offset}: {error_name(part.error)}")
     if part.next_offset == offset:
         raise ClientError(f"{topic}-{partition} at {offset}: nothing was returned")
-    return part.records, part.next_offset
+    return part

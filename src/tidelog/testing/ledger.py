@@ -9,7 +9,8 @@ evidence, which `tidelog audit` takes. The assertions need no audit: they compar
 topic holds now.
 
 A send is *ok* (acknowledged), *failed* (certainly not written) or *unknown* (perhaps written: a time-out, or
-an error that may follow a write, see `evidence.outcomes`).
+an error that may follow a write, see `evidence.outcomes`). What a transaction delivered is *ok* when it
+commits, *failed* when it is aborted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 from zlib import crc32
@@ -55,6 +56,7 @@ class Send:
     """0 until it is known."""
     offset: int | None = None
     error: str = ""
+    transaction: Transaction | None = None
 
     @property
     def header(self) -> None:
@@ -77,6 +79,16 @@ class Send:
         return f"{self.id} {where} {self.value!r:.60} ({what}{f', {self.error}' if self.error else ''})"
 
 
+@dataclass(slots=True)
+class Transaction:
+    """What was delivered in it has its outcome."""
+
+    name: str
+    outcome: int = 0
+    """0 while it goes on."""
+    delivered: list[Send] = field(default_factory=list)
+
+
 class _Recorder:
     """What one wrapped producer does."""
 
@@ -84,13 +96,28 @@ class _Recorder:
         self._ledger = ledger
         self._name = name
         self._acks = acks
+        self._transactions = 0
+        self._transaction: Transaction | None = None
 
     def intend(self, topic: str, partition: int, key: Any, value: Any) -> Send:
         place = None if partition < 0 else partition
-        return self._ledger.intend(self._name, self._acks, topic, place, _bytes(key), _bytes(value))
+        send = Send(
+            *(self._ledger, self._name, self._acks, -1, topic, place, _bytes(key), _bytes(value)),
+            sent_us=_now_us(),
+            transaction=self._transaction,
+        )
+        self._ledger.intend(send)
+        return send
 
-    def begin(self) -> None: ...
-    def end(self, outcome: int) -> None: ...
+    def begin(self) -> None:
+        self._transactions += 1
+        self._transaction = Transaction(f"{self._name}-t{self._transactions}")
+
+    def end(self, outcome: int) -> None:
+        ended, self._transaction = self._transaction, None
+        if ended is not None:
+            self._ledger.end(ended, outcome)
+
     def miss(self, what: str) -> None: ...
     def close(self) -> None: ...
 
@@ -124,56 +151,71 @@ class Ledger:
         self._flushes.append(flush)
         return cast(Wrapped, made)
 
-    def intend(  # noqa: PLR0917
-        self, name: str, acks: int, topic: str, partition: int | None, key: bytes | None, value: bytes | None
-    ) -> Send:
-        """A send of a wrapped producer is to be made."""
+    def intend(self, send: Send) -> None:
+        """A send of a wrapped producer is to be made: it gets its number."""
         with self._lock:
-            sequence = self._next[name]
-            self._next[name] += 1
-            send = Send(self, name, acks, sequence, topic, partition, key, value, sent_us=_now_us())
+            send.sequence = self._next[send.producer]
+            self._next[send.producer] += 1
             self.sends.append(send)
-            self._journals[name].write(
-                {
-                    "producer": name,
-                    "sequence": sequence,
-                    "zone": "",
-                    "topic": topic,
-                    "partition": partition,
-                    "key": _text(key),
-                    "value": send.id,
-                    "value_bytes": len(value or b""),
-                    "value_crc32": crc32(value or b""),
-                    "acks": acks,
-                    "idempotent": False,
-                    "sent_us": send.sent_us,
-                    "outcome": OUTCOMES[UNKNOWN],
-                }
-            )
-        return send
-
-    def settle(  # noqa: PLR0917
-        self, send: Send, outcome: int, partition: int | None, offset: int | None, code: int, error: str
-    ) -> None:
-        """Its outcome is known. A second one changes nothing."""
-        with self._lock:
-            if send.outcome:
-                return
-            send.outcome, send.offset, send.error = outcome, offset, error
-            if partition is not None:
-                send.partition = partition
             self._journals[send.producer].write(
                 {
                     "producer": send.producer,
                     "sequence": send.sequence,
+                    "zone": "",
+                    "topic": send.topic,
                     "partition": send.partition,
-                    "settled_us": _now_us(),
-                    "outcome": OUTCOMES[outcome],
-                    "offset": offset,
-                    "error_code": code or None,
-                    "error": error or None,
+                    "key": _text(send.key),
+                    "value": send.id,
+                    "value_bytes": len(send.value or b""),
+                    "value_crc32": crc32(send.value or b""),
+                    "acks": send.acks,
+                    "idempotent": send.transaction is not None,
+                    "sent_us": send.sent_us,
+                    "outcome": OUTCOMES[UNKNOWN],
+                    "transaction": None if send.transaction is None else send.transaction.name,
                 }
             )
+
+    def settle(  # noqa: PLR0917
+        self, send: Send, outcome: int, partition: int | None, offset: int | None, code: int, error: str
+    ) -> None:
+        """Its outcome is known. A second one changes nothing. In a transaction what was delivered waits for
+        its end."""
+        with self._lock:
+            if send.outcome:
+                return
+            send.offset, send.error = offset, error
+            if partition is not None:
+                send.partition = partition
+            transaction = send.transaction
+            if transaction is not None and outcome == OK:
+                outcome = transaction.outcome
+                if not outcome:
+                    transaction.delivered.append(send)
+            send.outcome = outcome
+            self._write_outcome(send, code)
+
+    def end(self, transaction: Transaction, outcome: int) -> None:
+        """It has committed (OK), was aborted (FAILED), or that is not known (UNKNOWN)."""
+        with self._lock:
+            transaction.outcome = outcome
+            for send in transaction.delivered:
+                send.outcome = outcome
+                self._write_outcome(send, 0)
+
+    def _write_outcome(self, send: Send, code: int) -> None:
+        self._journals[send.producer].write(
+            {
+                "producer": send.producer,
+                "sequence": send.sequence,
+                "partition": send.partition,
+                "settled_us": _now_us(),
+                "outcome": OUTCOMES[send.outcome or UNKNOWN],
+                "offset": send.offset,
+                "error_code": code or None,
+                "error": send.error or None,
+            }
+        )
 
     def counts(self) -> dict[str, int]:
         """How many sends have each outcome."""
