@@ -61,6 +61,15 @@ def test_no_option_answers_in_the_words_of_a_library():
             "--timeout -Infinity: expected 0.1 or more (see 'tidelog produce --help')",
         ),
         ("produce t -s ", "--key-separator is empty: give the text between key and value, such as :"),
+        ("consume t --group ", "--group is empty: give the name of a group, or leave it out"),
+        (
+            "produce t -b ",
+            "--bootstrap-servers is empty: give HOST:PORT, or leave it out for the running cluster",
+        ),
+        (
+            "explore --operations 100000000",
+            "--operations 100000000: expected 10000 or less (see 'tidelog explore --help')",
+        ),
         ("sweep --master foo", "foo is no Spark master: it looks like spark://host:7077, local[2] or yarn"),
         ("sweep --replay a:1 --save /nowhere/x", "/nowhere/x: there is no directory /nowhere"),
         ("explore --seconds x", "--seconds x: expected a number (see 'tidelog explore --help')"),

@@ -13,7 +13,7 @@ import typer
 
 from tidelog.cli import completion
 from tidelog.cli.paths import absolute
-from tidelog.errors import unknown
+from tidelog.errors import Refusal, unknown
 
 if TYPE_CHECKING:
     from tidelog.kafka_client.admin import Admin
@@ -94,9 +94,11 @@ ClusterDirOption = Annotated[
 
 
 def servers_of(given: str | None) -> str:
-    """The servers of `--bootstrap-servers`, or those of the running cluster."""
+    """The servers of `--bootstrap-servers`, or those of the running cluster. Raises `Refusal`."""
     from tidelog.cluster.conditions import latest_servers
 
+    if given is not None and not given.strip():
+        raise Refusal("--bootstrap-servers is empty: give HOST:PORT, or leave it out for the running cluster")
     return given or latest_servers()
 
 

@@ -248,9 +248,9 @@ class Ledger:
         sent = {send.value or b"" for send in self.sends}
         twice = [value for value in left.elements() if value in sent]
         strange = [value for value in left.elements() if value not in sent]
-        _none(missing, f"{len(missing)} acknowledged records are missing from the result")
-        _none(twice, f"{len(twice)} values are in the result more often than they were sent")
-        _none(strange, f"{len(strange)} values in the result were never sent")
+        _none(missing, f"acknowledged, and missing from the result: {_counted(missing, 'record')}")
+        _none(twice, f"in the result more often than sent: {_counted(twice, 'value')}")
+        _none(strange, f"in the result, and never sent: {_counted(strange, 'value')}")
 
     def assert_order(self) -> None:
         """In every partition the records of each producer are in the order in which they were sent."""
@@ -267,7 +267,7 @@ class Ledger:
                     f"{send.id} at {record.topic}-{record.partition}@{record.offset} after {before.id}"
                 )
             latest[place] = send
-        _none(wrong, f"{len(wrong)} records are out of order")
+        _none(wrong, f"out of order: {_counted(wrong, 'record')}")
 
     def _flush(self) -> None:
         for flush in self._flushes:
@@ -396,6 +396,10 @@ def _none(found: list[Any], what: str) -> None:
         shown = "\n".join(f"  {each}" for each in found[:_SHOWN_MAX])
         more = f"\n  … and {len(found) - _SHOWN_MAX} more" if len(found) > _SHOWN_MAX else ""
         raise AssertionError(f"{what}:\n{shown}{more}")
+
+
+def _counted(found: list[Any], noun: str) -> str:
+    return f"{len(found)} {noun}" if len(found) == 1 else f"{len(found)} {noun}s"
 
 
 def _bytes(value: Any) -> bytes | None:

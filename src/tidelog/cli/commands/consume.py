@@ -66,6 +66,8 @@ def consume(
     from tidelog.cli.show.waiting import Waiting
     from tidelog.kafka_client.consuming import WHERE, Reading, read
 
+    if group is not None and not group.strip():
+        raise Refusal("--group is empty: give the name of a group, or leave it out")
     if not WHERE.fullmatch(begin):
         raise Refusal(f"--from {begin}: expected beginning, end, an offset, or -N for the last N records")
     wanted = Reading(topic, servers_of(bootstrap_servers), partition, begin, group, follow, count)

@@ -34,7 +34,7 @@ Acks = Annotated[
 MinInsync = Annotated[int, value("N", "min.insync.replicas of the topic.", "--min-insync")]
 Brokers = Annotated[int, value("N", "Brokers in the cluster.")]
 Replicas = Annotated[int, value("N", "Replicas of the topic.")]
-Operations = Annotated[int, value("N", "Sends and polls per schedule.", min=1)]
+Operations = Annotated[int, value("N", "Sends and polls per schedule.", min=1, max=10_000)]
 FaultBudget = Annotated[int, value("N", "Maximum faults per schedule.", "--faults-per-schedule", min=0)]
 FaultList = Annotated[
     str,
@@ -75,7 +75,7 @@ Flush = Annotated[
     ),
 ]
 Idempotent = Annotated[bool, flag("Use idempotent producers.", "--idempotent")]
-BatchRecords = Annotated[int, value("N", "Records of a batch: each send draws 1 to N.", min=1)]
+BatchRecords = Annotated[int, value("N", "Records of a batch: each send draws 1 to N.", min=1, max=1_000)]
 Retries = Annotated[int, value("N", "Retries of a producer.", min=0)]
 Depth = Annotated[int, value("D", "Exhaustive search: maximum faults per schedule.", min=0)]
 Without = Annotated[
