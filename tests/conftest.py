@@ -1,5 +1,6 @@
 """What all tests share: reproducible properties, the switch that rewrites golden transcripts, a ZooKeeper."""
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,8 @@ ONE_BY_ONE = "tests/process_stage/test_cluster_stage.py::test_the_whole_catalogu
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts what runs in the background with Ctrl-C ignored, and tests press it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(MissingTools(), "missing tools")
     config.pluginmanager.register(Leftovers(), "leftovers")
     against(config.getoption("--against"))  # what is misspelt is said at once

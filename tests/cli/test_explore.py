@@ -168,10 +168,13 @@ def _interrupted(*arguments: str, after: str) -> tuple[int, str, str]:
         text=True,
     ) as process:
         assert process.stdout is not None
-        while not process.stdout.readline().startswith(after):
-            assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        try:
+            while not process.stdout.readline().startswith(after):
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE_SECONDS)
+        finally:
+            process.kill()
     return process.returncode, out, err
 
 
