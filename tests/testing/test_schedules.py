@@ -214,7 +214,10 @@ def test_it(kafka_ledger):
     )
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        [">       kafka_ledger.assert_exactly_once(*", "E  *AssertionError: 1 values*"]
+        [
+            ">       kafka_ledger.assert_exactly_once(*",
+            "E  *AssertionError: in the result, and never sent: 1 value:*",
+        ]
     )
     result.stdout.no_fnmatch_line("*def _none(*")
 
