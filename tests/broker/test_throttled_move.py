@@ -30,8 +30,8 @@ pytestmark = pytest.mark.slow
 FETCH_BYTES = 200_000
 """Of one fetch from a partition."""
 PIECE_BYTES = 1_100_000
-"""A fetch brings at least one batch, whole, and a producer's batch has a megabyte at most. The last one may be
-above the quota."""
+"""A fetch brings at least one batch, whole, and a producer's batch has a megabyte at most. The last one may
+be above the quota."""
 RECORD_BYTES, RECORDS = 100_000, 200
 RATE = 3_000_000
 NEARLY_NOTHING = 1_000
