@@ -1,4 +1,4 @@
-"""How settings in the keeper are changed: together with a notification, and only if no other change came first."""
+"""How settings in the keeper are changed: with a notification, and only if no other change came first."""
 
 from __future__ import annotations
 
